@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import ModuleType
 
@@ -15,7 +16,7 @@ def imported(module: str, extra: str, what: str) -> ModuleType:
         what: the start of the message, such as "genclf.plot needs".
     """
     try:
-        return import_module(module)
+        return sys.modules.get(module) or import_module(module)
     except ImportError as error:
         package = {"sklearn": "scikit-learn"}.get(first := module.partition(".")[0], first)
         raise ImportError(f'{what} {package}: pip install "genclf[{extra}]"') from error

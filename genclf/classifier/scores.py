@@ -123,6 +123,9 @@ def log_posterior(
 def log_marginal(params: ClassifierParams, x: PyTree) -> Float[Array, "*batch"]:
     """`log p(x) = log Σ_k p(x, y=k)`: a low value means that x is unusual (a novelty).
 
+    For the posterior as well, at no further cost, take `log_joint`: its logsumexp over the classes
+    is this, and what remains is `log_posterior`, with rounding errors of the size of `log p(x)`'s.
+
     Args:
         params: a fitted classifier.
         x: one example, or any leading batch axes.

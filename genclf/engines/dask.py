@@ -14,7 +14,7 @@ from genclf.engines.partitions import Predicting, part_of_partition
 from genclf.stream.part import Part, merged
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.predict import NAME, OPTIONAL_NAME
-from genclf.stream.predicting import Predictor
+from genclf.stream.predicting import PredictedColumns
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
@@ -119,5 +119,5 @@ def predict(
     scores = host_scores(params, schema).discriminant
     more = [prediction] if posterior is None else [prediction, posterior]
     check_names(schema.sources, list(df.columns), more)
-    predicted = Predicting(Predictor(schema, scores, prediction, posterior)).of_frame
+    predicted = Predicting(PredictedColumns(schema, scores, prediction, posterior)).of_frame
     return df.map_partitions(predicted, meta=predicted(df._meta))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from genclf.stream.batches import ArrowTable, Batch, Batches, RecordBatch, as_tables
 from genclf.stream.part import Part, merged
-from genclf.stream.predicting import Predictor
+from genclf.stream.predicting import PredictedColumns
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
 from genclf.tables.arrow_cells import ArrowColumn, ArrowType
@@ -181,7 +181,7 @@ class Merging:
 class Predicting:
     """A function from batches to the same batches with columns of predictions."""
 
-    predictor: Predictor
+    predictor: PredictedColumns
 
     def columns(self, table: Batch, place: Place) -> dict[str, ArrowColumn]:
         """The columns to add to a table."""

@@ -22,7 +22,7 @@ from genclf.engines.partitions import (
 from genclf.stream.part import Part, merged
 from genclf.stream.partial import SCHEMA, check_schema, check_sums
 from genclf.stream.predict import NAME, OPTIONAL_NAME
-from genclf.stream.predicting import Predictor, type_of_classes
+from genclf.stream.predicting import PredictedColumns, type_of_classes
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import host_scores
 
@@ -154,5 +154,7 @@ def predict(
     of_classes = from_arrow_type(type_of_classes(schema), prefer_timestamp_ntz=True)
     form = StructType(list(df.schema.fields)).add(prediction, of_classes)
     form = form if posterior is None else form.add(posterior, ArrayType(DoubleType()))
-    predicting = Named(df.columns, Predicting(Predictor(schema, scores, prediction, posterior)))
+    predicting = Named(
+        df.columns, Predicting(PredictedColumns(schema, scores, prediction, posterior))
+    )
     return _numbered(df).mapInArrow(predicting, form)

@@ -116,7 +116,8 @@ def read(node: object, arrays: dict[str, np.ndarray]) -> object:
         case {"kind": str(kind), "fields": dict(fields), **rest} if not rest.keys() - {"version"}:
             cls = _class_of(kind, rest.get("version"))
             return _made(kind, cls, {name: read(item, arrays) for name, item in fields.items()})
-    raise FileError(f"its structure has the unknown entry {sorted(node)!r:.80}")
+    hint = "; genclf.stream.Predictor.load reads it" if "predictor" in node else ""
+    raise FileError(f"its structure has the unknown entry {sorted(node)!r:.80}{hint}")
 
 
 def _strings(items: list[str], shape: list[Any], of_objects: bool) -> np.ndarray:

@@ -20,7 +20,7 @@ from genclf.stream.batches import ArrowTable, Batches
 from genclf.stream.files import ROWS
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import NAME, SCHEMA
-from genclf.stream.predicting import Predictor
+from genclf.stream.predicting import PredictedColumns
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import NeedsJax, host_scores
@@ -98,7 +98,7 @@ def predict_batches(
             )
         tested = partial(_by_jax, typicality, typicality.num_classes)
     return _predicted(
-        Predictor(schema, _scores(params, schema), prediction, posterior, tested), batches
+        PredictedColumns(schema, _scores(params, schema), prediction, posterior, tested), batches
     )
 
 
@@ -119,7 +119,7 @@ def _by_jax(
     return np.asarray(function(arrays_of(rows)[0]), np.float64)
 
 
-def _predicted(predictor: Predictor, batches: Batches) -> Iterator[ArrowTable]:
+def _predicted(predictor: PredictedColumns, batches: Batches) -> Iterator[ArrowTable]:
     reader = replace(predictor.schema.reader, columns=None, codes=())
     for name, given in units(batches):
         first = 0

@@ -19,7 +19,7 @@ _TYPICALITY = "typicality"
 
 
 @dataclass(frozen=True)
-class Predictor:
+class PredictedColumns:
     """A function from tables to columns of predictions.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -25,7 +26,7 @@ from genclf.tables.arrays import (
 from genclf.tables.arrow_cells import ArrowCells
 from genclf.tables.cells import Cells, type_of
 from genclf.tables.columns import Column
-from genclf.tables.frames import CellsOf
+from genclf.tables.frames import CellsOf, num_rows
 from genclf.tables.place import Place
 
 if TYPE_CHECKING:
@@ -67,18 +68,20 @@ class Rows(NamedTuple):
 
 
 def rows_in(
-    schema: Schema, table: ArrowTable, place: Place, labelled: bool, unlabelled: bool
+    schema: Schema, table: ArrowTable | CellsOf, place: Place, labelled: bool, unlabelled: bool
 ) -> Rows:
-    """The rows of a table of Arrow as arrays; see `Schema.read`."""
+    """The rows of a table as arrays; see `Schema.read`."""
+    names = list(table) if isinstance(table, Mapping) else table.column_names
     wanted = schema.names if labelled else schema.sources
     for name in wanted:
-        if (number := table.column_names.count(name)) != 1:
+        if (number := names.count(name)) != 1:
             raise place.error(
                 f"{number or 'no'} column{'s' * (number > 1)} {name!r}, expected one; the "
-                f"columns are {', '.join(map(repr, table.column_names)):.200}"
+                f"columns are {', '.join(map(repr, names)):.200}"
             )
-    cells = {name: ArrowCells(table[name]) for name in wanted}
-    label, weight, unseen = np.full(len(table), MISSING), None, None
+    of_arrow = not isinstance(table, Mapping)
+    cells = {name: ArrowCells(table[name]) if of_arrow else table[name] for name in wanted}
+    label, weight, unseen = np.full(num_rows(cells), MISSING), None, None
     if labelled:
         own = Column(
             schema.label, "categorical", type=type_of(schema.classes[0]), values=schema.classes

@@ -20,6 +20,7 @@ from genclf.stream.schema_text import fields_of, json_of
 from genclf.sums.host import HostStats, LabelledRows
 from genclf.tables.cells import STRINGS, TRUTH, Value, checked_values, type_of
 from genclf.tables.columns import Column, Unseen
+from genclf.tables.frames import CellsOf
 from genclf.tables.kinds import Given
 from genclf.tables.place import Place
 
@@ -321,12 +322,16 @@ class Schema:
         return tuple(column.size for column in self.columns if column.is_coded)
 
     def read(
-        self, table: ArrowTable, place: Place, labelled: bool = True, unlabelled: bool = False
+        self,
+        table: ArrowTable | CellsOf,
+        place: Place,
+        labelled: bool = True,
+        unlabelled: bool = False,
     ) -> Rows:
-        """The rows of a table of Arrow as arrays; raise for a cell that does not fit.
+        """The rows of a table as arrays; raise for a cell that does not fit.
 
         Args:
-            table: the table.
+            table: a table of Arrow, or the cells of its columns by name.
             place: its source and first row, for errors.
             labelled: whether to read labels and weights. Rows of weight 0 then do not count, and
                 their cells may be anything of the type of the column.

@@ -122,7 +122,7 @@ class NeedsJax(ValueError):
 def _(density: GaussianParams) -> PartScores:
     if density.arithmetic.is_full and density.may_miss:
         raise NeedsJax("Gaussians of full covariance with missing cells")
-    return density.scores
+    return replace(density.scores, known_inverse=density.scores.inverse)
 
 
 @part_scores.register

@@ -138,10 +138,11 @@ def _cells(name: Hashable, given: Any) -> Cells:
         return ObjectCells.of(given)
     if hasattr(given, "null_count") and hasattr(given, "to_pylist"):  # of Arrow
         return ArrowCells(given)
-    nw = _narwhals()
-    series = nw.from_native(given, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        return _of_series(series)
+    if not isinstance(given, np.ndarray):
+        nw = _narwhals()
+        series = nw.from_native(given, series_only=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            return _of_series(series)
     if isinstance(given, np.ma.MaskedArray) and given.ndim == 1:
         return ObjectCells.of(given.tolist())
     array = np.asarray(given)

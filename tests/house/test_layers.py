@@ -27,6 +27,7 @@ EXCEPTIONS = {
     "genclf.families.capabilities",
     "genclf.files.kinds",
     "genclf.stream.part",
+    "genclf.stream.predictor",
     "genclf.stream.schema",
     "genclf.tables.kinds",
 }

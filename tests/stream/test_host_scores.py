@@ -14,7 +14,7 @@ import pytest
 import genclf as gcf
 from genclf.classifier.by_numpy import fit_by_numpy, log_posterior_by_numpy
 from genclf.numerics.scores.posterior import most_probable, normalised
-from genclf.stream import predict, predict_batches
+from genclf.stream import Predictor, predict, predict_batches
 from genclf.stream.on_device import arrays_of
 from genclf.stream.score_plan import host_scores
 from genclf.tables.place import Place
@@ -95,7 +95,7 @@ def read(family, columns, **options):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_scores_are_those_of_jax(name, x64):
+def test_scores_are_those_of_jax(name, x64, tmp_path):
     params, schema, rows = read(*FAMILIES[name])
     scores = pickle.loads(pickle.dumps(host_scores(params, schema)))
     found = scores.log_joint(rows)
@@ -108,6 +108,12 @@ def test_scores_are_those_of_jax(name, x64):
     np.testing.assert_allclose(found, expected, 1e-10, 1e-10)
     np.testing.assert_allclose(normalised(found), posterior, 1e-10, 1e-10)
     np.testing.assert_array_equal(most_probable(found), classes)
+    Predictor.of(params, schema).save(tmp_path / "model")
+    served = Predictor.load(tmp_path / "model")
+    columns = {name: TABLE[name] for name in schema.sources}
+    np.testing.assert_array_equal(served.scores.log_joint(rows), found)
+    np.testing.assert_allclose(served.predict_proba(columns), np.exp(posterior), 1e-10, 1e-10)
+    assert served.predict(columns) == [("u", "v", "w")[k] for k in classes]
 
 
 def test_scores_of_float32_params_keep_the_digits_of_the_means():

@@ -282,4 +282,6 @@ def _(density: GaussianParams, x: PyTree) -> Float[Array, "*batch K"]:
     """`(x-μ_k)ᵀ Σ_k⁻¹ (x-μ_k)`, of the observed cells."""
     if density.may_miss:
         return deviance.dispatch(object)(density, x)
-    return jnp.maximum(distances(x, density.scores.means, density.scale, density.arithmetic), 0)
+    given = density.scores
+    found = distances(x, given.means, given.scale, given.inverse, given.arithmetic)
+    return jnp.maximum(found, 0)

@@ -88,7 +88,9 @@ class StudentTParams(Density):
         self, x: Shaped[Array, "n d"], first: Float[Array, "K"], power: Float[Array, "K"]
     ) -> Float[Array, "n K"]:
         def of_distances(x: Array) -> Array:
-            return distances(x, Means(self.mean), self.scale, self.arithmetic) * first[None]
+            inverse = self.arithmetic.inverse(self.scale)
+            given = Means(self.mean), self.scale, inverse, self.arithmetic
+            return distances(x, *given) * first[None]
 
         def far() -> Array:
             share = far_row_factor(x, self.arithmetic.deviations(self.scale))

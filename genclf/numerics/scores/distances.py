@@ -31,6 +31,7 @@ def distances(
     x: Shaped[Array, "*batch d"],
     means: Means,
     scale: Array,
+    inverse: Array,
     arithmetic: Scale,
     reduce: Callable[[Array], Array] = lambda squared: squared,
     *,
@@ -44,13 +45,14 @@ def distances(
         x: examples.
         means: class means.
         scale: one for each class, or one for all.
+        inverse: the inverse of the scale.
         arithmetic: the arithmetic of the scale.
         reduce: a function of the distances of each row, whose result is returned instead of them.
         compared: whether the distances of a row are only compared with each other; if they
             overflow, those of the row shrunk towards 0 are returned.
     """
     xp = namespace(x, scale)
-    (num_classes, d), inverse = means.high.shape, arithmetic.inverse(scale)
+    num_classes, d = means.high.shape
     own = len(scale) > 1
 
     def in_range(f: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from jaxtyping import Float, Shaped
 
@@ -25,7 +26,7 @@ from genclf.numerics.scores.cells import (
 from genclf.numerics.scores.distances import distances
 from genclf.numerics.scores.elimination import linear_marginal_scores, marginal_scores
 from genclf.numerics.scores.means import Means
-from genclf.numerics.scores.shared_scale import linear_scores
+from genclf.numerics.scores.shared_scale import SharedForm, linear_scores
 from genclf.sums.far import shrink_far_rows
 from genclf.sums.largest import argmax
 
@@ -42,6 +43,7 @@ class GaussianScores:
         arithmetic: the arithmetic of the scale.
         shared: whether all classes have one covariance.
         may_miss: whether NaN is a missing cell, which is integrated out.
+        known_inverse: the inverse of the scale; None where it is still to be computed.
     """
 
     means: Means
@@ -49,6 +51,7 @@ class GaussianScores:
     arithmetic: Scale
     shared: bool
     may_miss: bool
+    known_inverse: Float[Array, "..."] | None = None
 
     @property
     def _d(self) -> int:
@@ -103,13 +106,24 @@ class GaussianScores:
             half = -0.5 * squared
             return reduce(half + broadcast_rows(norms, half))
 
-        return distances(x, self.means, self.scale, self.arithmetic, scores, compared=compared)
+        given = self.means, self.scale, self.inverse, self.arithmetic
+        return distances(x, *given, scores, compared=compared)
 
     def _quadratic(self, x: Array) -> Array:
         return self._minus_common(x, compared=True)
 
     def _linear(self, x: Array, reduce: Scores = lambda score: score) -> Array:
-        return linear_scores(x, self.means, self.scale, self.arithmetic, reduce)
+        return linear_scores(x, self._form, self.scale, reduce)
+
+    @cached_property
+    def _form(self) -> SharedForm:
+        return SharedForm(self.means, self.inverse[0], self.arithmetic)
+
+    @property
+    def inverse(self) -> Float[Array, "..."]:
+        """The inverse of the scale."""
+        known = self.known_inverse
+        return self.arithmetic.inverse(self.scale) if known is None else known
 
     def _marginal(
         self, x: Array, complete: Scores, seen: Scores, far: Scores, most: float = math.inf

@@ -74,9 +74,8 @@ class SharedForm:
 
 def linear_scores(
     x: Shaped[Array, "*batch d"],
-    means: Means,
+    form: SharedForm,
     scale: Array,
-    arithmetic: Scale,
     reduce: Callable[[Array], Array],
 ) -> Array:
     """`reduce` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
@@ -84,9 +83,8 @@ def linear_scores(
     c is the centre of the means; if classes are far apart, the mean of the nearest class.
     """
     xp = namespace(x, scale)
-    centre = means.centre
-    form = SharedForm(means, arithmetic.inverse(scale)[0], arithmetic)
-    spread = arithmetic.deviations(scale)[0] + xp.abs(means.about(centre)).max(0)
+    centre = form.means.centre
+    spread = form.arithmetic.deviations(scale)[0] + xp.abs(form.means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
     intercept = form.intercept - matmul(form.coef, centre[0])

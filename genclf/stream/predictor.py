@@ -1,0 +1,175 @@
+"""A fitted model in one file, for processes that serve predictions without JAX."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from genclf.arguments.calls import checked_call
+from genclf.covariance.scale import Scale
+from genclf.covariance.scales import SCALES
+from genclf.files.container import FileError, from_bytes, replace_file, to_bytes
+from genclf.numerics.scores.gaussian import GaussianScores
+from genclf.numerics.scores.linear import LinearScore
+from genclf.numerics.scores.means import Means
+from genclf.numerics.scores.posterior import most_probable, normalised
+from genclf.stream.schema import Schema
+from genclf.stream.scoring import (
+    BernoulliScores,
+    CategoricalScores,
+    HostScores,
+    MultinomialScores,
+    PoissonScores,
+)
+from genclf.tables.cells import Value
+from genclf.tables.frames import Frame, cells_of
+from genclf.tables.place import Place
+
+if TYPE_CHECKING:
+    from genclf.classifier.model import Fitted
+else:  # imports JAX, which a loaded predictor does not need
+    Fitted = object
+
+_ROWS = Place("rows", 0)
+_KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *(BernoulliScores, CategoricalScores, GaussianScores, MultinomialScores, PoissonScores),
+        *(LinearScore, Means),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted model and the columns that it reads, without JAX: it scores rows by NumPy.
+
+    Threads may share it, and it can be pickled. Make it by `Predictor.of`, or read it from a file.
+
+    Attributes:
+        schema: how the model reads the columns of a table.
+        scores: the scores of rows, in float64.
+
+    Example:
+        >>> import os, tempfile, genclf as gcf
+        >>> from genclf.stream import Predictor, fit_batches
+        >>> batches = [{"x": [1.0, 2.0, 8.0, 9.0], "y": ["low", "low", "high", "high"]}]
+        >>> clf = gcf.lda(2)
+        >>> schema = gcf.Schema.scan(clf, batches, label="y")
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.genclf")
+        >>> Predictor.of(fit_batches(clf, batches, schema), schema).save(path)
+        >>> served = Predictor.load(path)  # perhaps in a process without JAX
+        >>> served.predict({"x": [7.0, 2.5]})
+        ['high', 'low']
+    """
+
+    schema: Schema
+    scores: HostScores
+
+    @staticmethod
+    def of(params: Fitted, schema: Schema) -> Predictor:
+        """The predictor of a fitted model.
+
+        Args:
+            params: a fitted classifier of `Gaussian`, `Categorical`, `Bernoulli`, `Multinomial` and
+                `Poisson` densities, or of a `Product` of them; perhaps with calibrated posteriors.
+            schema: how it reads the columns.
+
+        Raises:
+            ValueError: the params do not fit the schema, or only JAX can score them.
+        """
+        from genclf.stream.score_plan import host_scores
+
+        return Predictor(schema, host_scores(params, schema))
+
+    @checked_call
+    def predict(self, rows: Frame) -> list[Value | None]:
+        """The most probable class of each row; None for a row without a posterior.
+
+        Args:
+            rows: a dict of columns, or a table of pandas, polars, Arrow or others; it needs no
+                labels, and other columns are not read.
+
+        Raises:
+            ValueError: a column is missing, or a cell does not fit the schema; with column and row.
+        """
+        classes = [*self.schema.classes, None]  # -1 is the last
+        return [classes[code] for code in most_probable(self._scored(rows)).tolist()]
+
+    @checked_call
+    def predict_proba(self, rows: Frame) -> Float[np.ndarray, "n K"]:
+        """`p(y=k | x)` of each row, in the order of `schema.classes`; see `predict`."""
+        return np.exp(normalised(self._scored(rows)))
+
+    def _scored(self, rows: Frame) -> Float[np.ndarray, "n K"]:
+        return self.scores.discriminant(
+            self.schema.read(cells_of(rows, "rows"), _ROWS, labelled=False)
+        )
+
+    @checked_call
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the predictor to a file, which is replaced atomically; see `genclf.save`."""
+        arrays: dict[str, np.ndarray] = {}
+        scores = {
+            "log_prior": _put(self.scores.log_prior, arrays),
+            "parts": [[name, _put(part, arrays)] for name, part in self.scores.parts.items()],
+            "calibration": _put(self.scores.calibration, arrays),
+        }
+        structure = {"predictor": {"schema": self.schema.to_json(), **scores}}
+        replace_file(Path(path), to_bytes(structure, arrays))
+
+    @staticmethod
+    @checked_call
+    def load(path: str | os.PathLike[str]) -> Predictor:
+        """The predictor that `save` wrote. No code in the file is run, and JAX is not imported.
+
+        Raises:
+            ValueError: the file holds no predictor, or is damaged.
+        """
+        try:
+            structure, arrays = from_bytes(Path(path).read_bytes())
+            given = structure["predictor"]
+            scores = HostScores(
+                _take(given["log_prior"], arrays),
+                {name: _take(part, arrays) for name, part in given["parts"]},
+                _take(given["calibration"], arrays),
+            )
+            return Predictor(Schema.from_json(given["schema"]), scores)
+        except FileError as error:
+            raise FileError(f"{path}: {error}") from error
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            raise FileError(f"{path}: it does not hold a predictor: {error}") from error
+
+
+def _put(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The structure of scores; their arrays are put in `arrays`, under numbers."""
+    if isinstance(node, np.ndarray | np.generic):
+        arrays[name := str(len(arrays))] = np.ascontiguousarray(node).reshape(np.shape(node))
+        return ["array", name]
+    if isinstance(node, Scale):
+        return ["scale", next(form for form, own in SCALES.items() if own is node)]
+    if type(node) is tuple:
+        return ["tuple", [_put(item, arrays) for item in node]]
+    if is_dataclass(node) or isinstance(node, Means):
+        names = [f.name for f in fields(node)] if is_dataclass(node) else Means._fields
+        return [type(node).__name__, {name: _put(getattr(node, name), arrays) for name in names}]
+    return node
+
+
+def _take(node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The scores of a structure that `_put` made."""
+    if not isinstance(node, list):
+        return node
+    kind, inside = node
+    if kind == "array":
+        return arrays[inside]
+    if kind == "scale":
+        return SCALES[inside]
+    if kind == "tuple":
+        return tuple(_take(item, arrays) for item in inside)
+    return _KINDS[kind](**{name: _take(item, arrays) for name, item in inside.items()})
