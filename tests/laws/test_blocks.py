@@ -272,7 +272,7 @@ def test_distances_are_precise_whether_their_terms_may_cancel_or_not(road, times
     x = (mean[y] + 0.1 * rng.normal(size=(len(y), d))).astype(np.float32)
     scale, covariance = (np.eye(d)[None], "full") if road == "shared" else (np.ones((K, d)), "diag")
     means, scale = Means(jnp.asarray(mean)), jnp.asarray(scale, x.dtype)
-    found = distances(jnp.asarray(x), means, scale, SCALES[covariance])
+    found = distances(jnp.asarray(x), means, scale, scale, SCALES[covariance])  # of ones
     exact = ((x[:, None].astype(np.float64) - mean) ** 2).sum(-1)
     error = np.abs(found - exact)
     assert (error <= 3e-6 * (exact + d)).all()

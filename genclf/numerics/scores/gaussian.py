@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from jaxtyping import Float, Shaped
 
@@ -115,7 +114,7 @@ class GaussianScores:
     def _linear(self, x: Array, reduce: Scores = lambda score: score) -> Array:
         return linear_scores(x, self._form, self.scale, reduce)
 
-    @cached_property
+    @property
     def _form(self) -> SharedForm:
         return SharedForm(self.means, self.inverse[0], self.arithmetic)
 
