@@ -62,21 +62,22 @@ ROADS = {
         "call = lambda: np.asarray(program(row))\n"
     ),
 }
-_TIME = """
-import time
-from concurrent.futures import ThreadPoolExecutor
-call()
-first = time.perf_counter() - start
+_FIRST = "call()\nprint(time.perf_counter() - start)\n"
+_EACH = """
 def timed(_):
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
-each = sorted(map(timed, range(300)))[150]
+call()
+print(sorted(map(timed, range(300)))[150])
+"""
+_RATE = """
+from concurrent.futures import ThreadPoolExecutor
+call()
 with ThreadPoolExecutor(4) as threads:
     begin = time.perf_counter()
-    list(threads.map(timed, range(1000)))
-rate = 1000 / (time.perf_counter() - begin)
-print({})
+    list(threads.map(lambda _: call(), range(1000)))
+print(1000 / (time.perf_counter() - begin))
 """
 
 
@@ -92,21 +93,16 @@ def main() -> None:
                 print(f"| {name} | flatbuffers is not installed | | |")
                 continue
             begin = f"import time\nstart = time.perf_counter()\n{place}{code}"
-            with tempfile.TemporaryDirectory() as cache:
-                of = [
-                    statistics.median(run(begin + _TIME.format(what), at) for _ in range(REPEATS))
-                    for what, at in (("first", None), ("each", None), ("rate", None))
-                ]
-                run(begin + _TIME.format("first"), cache)
-                cached = statistics.median(
-                    run(begin + _TIME.format("first"), cache) for _ in range(REPEATS)
-                )
-            with_cache = f" ({cached:.2f} s with a compile cache)" if "JAX" in name else ""
-            print(
-                f"| {name} | {of[0]:.2f} s{with_cache} | {1e3 * of[1]:.2f} ms "
-                f"| {of[2]:,.0f} rows/s |",
-                flush=True,
+            median = lambda what, cache=None, begin=begin: statistics.median(  # noqa: E731
+                run(begin + what, cache) for _ in range(REPEATS)
             )
+            first, each, rate = map(median, (_FIRST, _EACH, _RATE))
+            with tempfile.TemporaryDirectory() as cache:
+                run(begin + _FIRST, cache)
+                cached = median(_FIRST, cache)
+            with_cache = f" ({cached:.2f} s with a compile cache)" if "JAX" in name else ""
+            times = f"{first:.2f} s{with_cache} | {1e3 * each:.2f} ms | {rate:,.0f} rows/s"
+            print(f"| {name} | {times} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -71,7 +71,11 @@ def rows_in(
     schema: Schema, table: ArrowTable | CellsOf, place: Place, labelled: bool, unlabelled: bool
 ) -> Rows:
     """The rows of a table as arrays; see `Schema.read`."""
-    names = list(table) if isinstance(table, Mapping) else table.column_names
+    of: Callable[[Any], Cells]
+    if isinstance(table, Mapping):
+        names, of = list(table), table.__getitem__
+    else:
+        names, of = table.column_names, lambda name: ArrowCells(table[name])
     wanted = schema.names if labelled else schema.sources
     for name in wanted:
         if (number := names.count(name)) != 1:
@@ -79,8 +83,7 @@ def rows_in(
                 f"{number or 'no'} column{'s' * (number > 1)} {name!r}, expected one; the "
                 f"columns are {', '.join(map(repr, names)):.200}"
             )
-    of_arrow = not isinstance(table, Mapping)
-    cells = {name: ArrowCells(table[name]) if of_arrow else table[name] for name in wanted}
+    cells = {name: of(name) for name in wanted}
     label, weight, unseen = np.full(num_rows(cells), MISSING), None, None
     if labelled:
         own = Column(
