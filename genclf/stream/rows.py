@@ -130,12 +130,9 @@ def arrays_in(
     if columns[0].kind == "text":
         (column, own), *_ = each
         return words_in(texts_in(own, column, place), column)
-    found = []
-    for column, own in each:
-        number = numbers_in(own, column, place)
-        _check(number, part, own, column, place)
-        found.append(number)
-    return np.hstack(found)
+    numbers = np.hstack([numbers_in(own, column, place) for column, own in each])
+    _check(numbers, part, each, place)
+    return numbers
 
 
 def no_cells(part: PartOfModel, columns: list[Column]) -> Array:
@@ -153,12 +150,17 @@ def weights_of(cells: Cells, name: str, place: Place) -> Float[np.ndarray, "n"]:
 
 
 def _check(
-    number: np.ndarray, part: PartOfModel, cells: Cells, column: Column, place: Place
+    numbers: np.ndarray, part: PartOfModel, each: list[tuple[Column, Cells]], place: Place
 ) -> None:
-    missing, recipe = np.isnan(number), part.recipe
+    """Raise for the first column with a number that this part of the model does not take."""
+    missing, recipe = np.isnan(numbers), part.recipe
+    valid = ~missing if recipe is None else recipe.valid(numbers)
     expected = "a number" if recipe is None else recipe.expected
-    if not part.missing:
-        place.refuse(missing.any(1), cells, column.name, f"{expected}; {MAY_MISS}")
-    if recipe is not None:
-        wrong = ~(recipe.valid(number) | missing)
-        place.refuse(wrong.any(1), cells, column.name, expected)
+    if (valid | missing if part.missing else valid).all():
+        return
+    first = 0
+    for column, cells in each:
+        own = np.s_[:, first : (first := first + column.width)]
+        if not part.missing:
+            place.refuse(missing[own], cells, column.name, f"{expected}; {MAY_MISS}")
+        place.refuse(~(valid | missing)[own], cells, column.name, expected)

@@ -57,9 +57,9 @@ def arrays_of(
         else:
             array = numbers_in(own, column, place)
             if column.kind == "count":  # documents have no missing counts
-                place.refuse(np.isnan(array).any(1), own, column.name, "a count >= 0")
+                place.refuse(np.isnan(array), own, column.name, "a count >= 0")
             elif not holes:
-                place.refuse(np.isnan(array).any(1), own, column.name, f"a number; {MAY_MISS}")
+                place.refuse(np.isnan(array), own, column.name, f"a number; {MAY_MISS}")
         found.setdefault(column.part, []).append(array)
     x = {part: own[0] if len(own) == 1 else np.hstack(own) for part, own in found.items()}
     x = {part: a.astype(np.int32) if _is_codes(a) else a for part, a in x.items()}
@@ -93,9 +93,9 @@ def numbers_in(cells: Cells, column: Column, place: Place) -> Float[np.ndarray, 
     if cells.type == NULLS:
         return np.full((len(cells), column.width), np.nan)
     number = cells.numbers()
-    place.refuse(np.isinf(number).any(1), cells, column.name, "finite numbers")
+    place.refuse(np.isinf(number), cells, column.name, "finite numbers")
     if column.kind == "count":
-        place.refuse(np.any(number < 0, 1), cells, column.name, "a count >= 0")
+        place.refuse(number < 0, cells, column.name, "a count >= 0")
     return np.ldexp(number, -column.exponent) if column.exponent else number
 
 

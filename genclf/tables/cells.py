@@ -135,8 +135,7 @@ class ObjectCells(Cells):
     @cached_property
     def type(self) -> str:  # type: ignore[override]
         """What the cells are, in words."""
-        kinds = {kind: None for kind in set(map(type, self.cells)) if kind is not type(None)}
-        names = sorted({_name(kind) for kind in kinds})
+        names = sorted({_name(kind) for kind in {*map(type, self.cells)} - {type(None)}})
         if names == [LISTS] and len({len(c) for c in self.cells if c is not None}) > 1:
             return "lists of several lengths"
         return " and ".join(names) or NULLS
@@ -152,11 +151,12 @@ class ObjectCells(Cells):
         return len(self.cells)
 
     def numbers(self) -> Float[np.ndarray, "n width"]:
-        nothing = np.full(self.width, np.nan)
-        given = [nothing if cell is None else cell for cell in self.cells]
         if self.type != LISTS:
-            given = [np.nan if cell is None else float(cell) for cell in self.cells]
-        return np.array(given, np.float64).reshape(len(self), self.width)
+            numbers = [np.nan if cell is None else float(cell) for cell in self.cells]
+            return np.array(numbers, np.float64)[:, None]
+        nothing = np.full(self.width, np.nan)
+        lists = [nothing if cell is None else cell for cell in self.cells]
+        return np.array(lists, np.float64).reshape(len(self), self.width)
 
     def encoded(self) -> tuple[list[Value], Int[np.ndarray, "n"]]:
         distinct = dict.fromkeys(cell for cell in self.cells if cell is not None)

@@ -37,9 +37,10 @@ class Place:
     def refuse(
         self, wrong: np.ndarray, cells: Cells | list, column: Hashable, expected: str
     ) -> None:
-        """Raise for the first row that counts and is marked in `wrong`, if any."""
-        wrong = wrong if self.counts is None else wrong & self.counts
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+        """Raise for the first row that counts with a mark in `wrong`, (n,) or (n, width)."""
+        if not wrong.any():
+            return
+        rows = wrong.reshape(len(wrong), -1).any(1)
+        for row in np.flatnonzero(rows if self.counts is None else rows & self.counts)[:1].tolist():
             found = cells.shown(row) if isinstance(cells, Cells) else cells[row]
             raise self.error(f"{found!r:.40}, expected {expected}", column, row)
