@@ -107,9 +107,7 @@ def _scan_without_unlikely(
         return carried, (y, is_wrong)
 
     end, (ys, is_wrong) = lax.scan(step, start, xs, **options)
-    if is_wrong is not None:
-        note(any_member(is_wrong.any()))
-    return end, ys
+    return _noted((end, ys), is_wrong)
 
 
 def _cond_without_unlikely(
@@ -124,9 +122,34 @@ def _cond_without_unlikely(
 
         return run
 
-    result, is_wrong = lax.cond(which, flagged(if_true), flagged(if_false), *operands)
-    note(any_member(is_wrong))
-    return result
+    return _noted(*lax.cond(which, flagged(if_true), flagged(if_false), *operands))
+
+
+def grad(f: Callable[[PyTree], Array]) -> Callable[[PyTree], PyTree]:
+    """`jax.grad`."""
+
+    def gradient(x: PyTree) -> PyTree:
+        if not is_open():
+            return jax.grad(f)(x)
+        found, is_wrong = jax.grad(lambda x: without_unlikely(f, x), has_aux=True)(x)
+        return _noted(found, is_wrong)
+
+    return gradient
+
+
+def linearize(f: Callable[[PyTree], S], x: PyTree) -> tuple[S, Callable[[PyTree], S]]:
+    """`jax.linearize`: the value, and a function from a change of x to that of the value."""
+    if not is_open():
+        return jax.linearize(f, x)
+    found, change, is_wrong = jax.linearize(lambda x: without_unlikely(f, x), x, has_aux=True)
+    return _noted((found, change), is_wrong)
+
+
+def _noted(found: S, is_wrong: Array | None) -> S:
+    """The result of code from which unlikely branches were left out, and whether it is wrong."""
+    if is_wrong is not None:
+        note(any_member(is_wrong.any()))
+    return found
 
 
 def cond(

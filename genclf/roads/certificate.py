@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -13,6 +14,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimated
+from genclf.numerics import loops
 from genclf.numerics.products import einsum
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import (
@@ -141,8 +143,9 @@ def _certify(
     multipliers = dict(local.multipliers)
     if PRIOR in multipliers:
         multipliers[PRIOR] = multipliers[PRIOR][0]
-    closed = estimated(clf, rows.stats)
-    gap = (rows.objective(closed) - rows.objective(params)) / rows.total
+    both = jax.tree.map(lambda *pair: jnp.stack(pair), estimated(clf, rows.stats), params)
+    best, here = loops.mapped(rows.objective, both)
+    gap = (best - here) / rows.total
     within = jnp.maximum(jnp.maximum(stationarity, feasibility), slackness) <= tol
     return Certificate(
         valid=within & (curvature < 0) & right_signs,

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from genclf.arguments.parameters import LOG_TINY, Parameter
 from genclf.classifier.classifier import ClassifierParams
+from genclf.numerics import loops
 from genclf.roads.problem import (
     PRIOR,
     Problem,
@@ -30,6 +30,7 @@ from genclf.roads.problem import (
     with_arrays,
 )
 
+_COLUMNS = 16  # of a Hessian, computed at once
 LARGEST_BLOCK = 3000  # parameters that depend on each other: a matrix of 72 MB in float64
 
 Arrays = dict[str, Array]
@@ -100,8 +101,7 @@ class LocalModel:
         near = arrays(self.reference)
         self.value: Arrays = {name: p.value(near[name]) for name, p in self.declared.items()}
         self.zero, self.by_name = ravel_pytree(jax.tree.map(jnp.zeros_like, self.origin))
-        self._slope_at = jax.jit(jax.grad(self.objective))  # traced once for all its uses
-        slope = self._slope_at(self.zero)
+        slope, self._change_of_slope = loops.linearize(loops.grad(self.objective), self.zero)
         self.gradient: Arrays = self.by_name(slope)
 
         # Least squares in the metric of the information: in the coordinates log θ the condition is
@@ -144,14 +144,17 @@ class LocalModel:
         for name, origin in self.origin.items():
             positions[name] = first + np.arange(origin.size).reshape(origin.shape)
             first += origin.size
-        found = []
+        blocks = []
         if PRIOR in self.declared:
             prior = positions[PRIOR][:, None]
-            found.append(self._curvature(prior, np.full(prior.shape, -1), separate=False))
+            blocks.append((prior, np.full(prior.shape, -1), False))
         for prefix, node in leaf_params(self.reference.conditional)[0]:
             names = [prefix + field for field in node.parameters]
-            found.append(self._curvature(*self._blocks(names, positions, node.coupled)))
-        return found
+            blocks.append(self._blocks(names, positions, node.coupled))
+        hessians = self._hessians([layout for layout, *_ in blocks])
+        return [
+            self._curvature(*own, hessian) for own, hessian in zip(blocks, hessians, strict=True)
+        ]
 
     def _blocks(
         self, names: list[str], positions: dict[str, np.ndarray], coupled: bool
@@ -186,19 +189,32 @@ class LocalModel:
             )
         return layout, np.concatenate(class_of)[order].reshape(layout.shape), separate
 
-    def _curvature(self, layout: np.ndarray, class_of: np.ndarray, separate: bool) -> Curvature:
-        size = layout.shape[1]
+    def _hessians(self, layouts: list[np.ndarray]) -> list[Float[Array, "B b b"]]:
+        """The second derivatives within each block of these layouts."""
+        position = np.full(len(self.zero), -1)  # of each entry in its block
+        for layout in layouts:
+            position[layout] = np.arange(layout.shape[1])
+        steps = -(-(position.max() + 1) // _COLUMNS)
+        together = -(-(position.max() + 1) // steps)
 
-        def column(i: Array) -> Array:
+        def columns(found: list[Array], first: Array) -> tuple[list[Array], None]:
             # The i-th entry of every block at once: second derivatives across blocks are 0.
-            at_i = jnp.broadcast_to(jax.nn.one_hot(i, size, dtype=self.zero.dtype), layout.shape)
-            direction = self.zero.at[layout].set(at_i)
-            return jax.jvp(self._slope_at, (self.zero,), (direction,))[1][layout]
+            at = first + jnp.arange(together)
+            directions = (position[None] == at[:, None]).astype(self.zero.dtype)
+            changes = jax.vmap(self._change_of_slope)(directions)
+            pairs = zip(found, layouts, strict=True)
+            return [own.at[at].set(changes[:, layout], mode="drop") for own, layout in pairs], None
 
-        hessian = jnp.moveaxis(lax.map(column, jnp.arange(size), batch_size=16), 0, 2)
+        start = [jnp.zeros((layout.shape[1], *layout.shape), self.zero.dtype) for layout in layouts]
+        found, _ = loops.scan(columns, start, together * jnp.arange(steps))
+        return [jnp.moveaxis(own, 0, 2) for own in found]
+
+    def _curvature(
+        self, layout: np.ndarray, class_of: np.ndarray, separate: bool, hessian: Array
+    ) -> Curvature:
         # In log θ the constraint Σ θ = 1 is curved, which adds λ θ to the diagonal.
         diagonal = self._constraint_gradient[layout]
-        curvature = diagonal[:, :, None] * jnp.eye(size, dtype=self.zero.dtype)[None]
+        curvature = diagonal[:, :, None] * jnp.eye(layout.shape[1], dtype=self.zero.dtype)[None]
         count = self.problem.w.sum(0)
         weight = count[class_of[:, 0]] if separate else jnp.full(len(layout), count.sum())
         slope, information = self._slope[layout], curvature - hessian
