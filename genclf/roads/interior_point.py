@@ -123,17 +123,18 @@ class InteriorPoint(System):
         if self.block_size == 1:
             # The entries are independent, so the slope of each one at its bound decides.
             normal = self.constraint_gradient(point)
-            on_lower = (
-                jax.grad(self.f)(jnp.where(self.bounded[0], self.lower, point.theta)) - normal
-            )
-            on_upper = (
-                jax.grad(self.f)(jnp.where(self.bounded[1], self.upper, point.theta)) - normal
+            on_lower, on_upper = (
+                jax.grad(self.f)(jnp.where(bounded, bound, point.theta)) - normal
+                for bounded, bound in zip(self.bounded, (self.lower, self.upper), strict=True)
             )
             # An entry that f does not depend on has slope 0, and has not come nearer to a bound.
             begun, ended = self.slack(self.init), self.slack(point.theta)
             near = [end < 0.5 * begin for end, begin in zip(ended, begun, strict=True)]
             at_lower = self.bounded[0] & near[0] & (on_lower < 0)
             at_upper = self.bounded[1] & near[1] & (on_upper > 0)
+        theta = jnp.where(at_lower, self.lower, jnp.where(at_upper, self.upper, point.theta))
+        zero = jnp.zeros_like(theta)
+        point = point._replace(theta=theta, below=zero, above=zero, gradient=self.slope(theta))
         return point, at_lower, at_upper
 
     def polish(
@@ -145,9 +146,6 @@ class InteriorPoint(System):
             The point, and the size of the last step.
         """
         fixed = at_lower | at_upper
-        theta = jnp.where(at_lower, self.lower, jnp.where(at_upper, self.upper, point.theta))
-        zero = jnp.zeros_like(theta)
-        point = point._replace(theta=theta, below=zero, above=zero, gradient=self.slope(theta))
         newton = self._newton_entries if self.block_size == 1 else self._newton
         point, share = newton(point, fixed, point.steps + max_steps)
         slope = point.gradient - self.constraint_gradient(point)

@@ -47,11 +47,10 @@ class System:
         # With blocks c is linear, so one Jacobian serves all steps.
         blocks = block_size is not None and block_size > 1
         self.jacobian = jax.jacrev(c)(init) if blocks else None
-        self.slope_at_init = jax.grad(f)(init)
         # If the start is the solution, its gradient is rounding error: use the curvature instead.
-        slope = jnp.abs(self.slope_at_init).max(initial=0)
-        curvature = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))[1]
-        curvature = jnp.abs(curvature).max(initial=0)
+        found = jax.jvp(jax.grad(f), (init,), (jnp.ones_like(init),))
+        self.slope_at_init = found[0]
+        slope, curvature = (jnp.abs(a).max(initial=0) for a in found)
         size = jnp.where(slope > jnp.sqrt(self.eps) * curvature, slope, curvature)
         self.scale = jnp.where(size > 0, size, 1)
 

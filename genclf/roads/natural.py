@@ -20,6 +20,7 @@ from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.products import einsum, matmul
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
+from genclf.sums.merging import merged
 from genclf.sums.statistics import Moments, divide
 
 
@@ -138,10 +139,10 @@ def solve_gaussian(
     """
     _check_size(reference)
     share = divide(stats.count, jnp.broadcast_to(stats.count.sum(0), stats.count.shape))
-    stats, prior_stats = stats.in_shares(share), prior_stats.in_shares(share)
+    both = merged(stats.in_shares(share), prior_stats.in_shares(share))
 
     def together(
-        init: Natural, reference: GaussianParams, stats: Moments, prior_stats: Moments
+        init: Natural, reference: GaussianParams, stats: Moments, count: Array
     ) -> ConstrainedSolution:
         classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
         start = jnp.concatenate(init, axis=1)
@@ -149,12 +150,8 @@ def solve_gaussian(
         def objective(flat: Array) -> Array:
             natural = classes(flat)
             # A class without weight has no estimate; this term keeps it at its start.
-            unidentified = jnp.where(stats.count == 0, ((flat - start) ** 2).sum(1), 0).sum()
-            return (
-                log_lik(natural, reference, stats)
-                + log_lik(natural, reference, prior_stats)
-                - unidentified
-            )
+            unidentified = jnp.where(count == 0, ((flat - start) ** 2).sum(1), 0).sum()
+            return log_lik(natural, reference, stats) - unidentified
 
         def agree(flat: Array) -> Array:
             precision = classes(flat).precision
@@ -167,7 +164,7 @@ def solve_gaussian(
     solve = together if reference.shared else _for_each_class(together)
     if not reference.coupled:
         solve = _for_each_feature(solve)
-    found = solve(standard_natural(reference), reference, stats, prior_stats)
+    found = solve(standard_natural(reference), reference, both, stats.count)
     natural: Natural = found.params
     multipliers = {}
     if reference.shared:
