@@ -46,7 +46,7 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     """The structure and the arrays; `FileError` if any byte differs from what was written."""
     found = _FIRST_LINE.match(content)
     if found is None:
-        raise FileError("genclf.save did not write it")
+        raise FileError("genclf did not write it")
     if not 1 <= int(found[1]) <= VERSION:
         raise FileError(f"it has version {int(found[1])}: a later genclf wrote it")
     body = content[found.end() :]
@@ -99,6 +99,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
     A symbolic link is followed.
     """
+    if not (parent := Path(os.path.realpath(path)).parent).is_dir():
+        raise FileNotFoundError(f"path is {str(path)!r}, but there is no folder {str(parent)!r}")
+    if os.path.isdir(path):
+        raise ValueError(f"path is {str(path)!r}, a folder: expected a file")
     path = Path(os.path.realpath(path))
     # The temporary file has a short name, because file names have a maximum length.
     handle, temporary = tempfile.mkstemp(prefix=".genclf-", dir=path.parent)

@@ -54,16 +54,12 @@ def save(path: str | os.PathLike[str], given: object) -> None:
     """
     writer = Writer()
     try:
+        structure = writer.node(given, "given")
         if wrong := problem(given, "given"):
             raise ValueError(f"{wrong}: not saved")
-        structure = writer.node(given, "given")
         content = to_bytes(structure, writer.arrays)
     except RecursionError:
         raise ValueError("given holds itself, or is nested too deeply: not saved") from None
-    if not (folder := Path(os.path.realpath(path)).parent).is_dir():
-        raise FileNotFoundError(f"path is {str(path)!r}, but there is no folder {str(folder)!r}")
-    if os.path.isdir(path):
-        raise ValueError(f"path is {str(path)!r}, a folder: expected a file")
     replace_file(Path(path), content)
 
 

@@ -154,6 +154,8 @@ def _hint(value: object, where: str) -> str:
         if "structure" in where:
             return ": it is a function; save the fitted params, which do not hold it"
         return ": give a model, such as genclf.lda(3), or a preset, such as genclf.lda"
+    if hasattr(value, "save"):
+        return ": use its own method `save`"
     names = ("best", "best_estimator_", "named_steps", "classifier")
     found = [name for name in names if hasattr(value, name)]
     return f": save what is in its {found[0]}" if found else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -57,13 +58,35 @@ def _parts(clf: Classifier) -> dict[str | None, Family]:
     return {str(name): part for name, part in family.parts.items()}
 
 
-def _kind(family: Family) -> Kind:
+def _leaves(family: Family) -> list[Family]:
     while isinstance(family, Mixture):
         family = family.family
-    inner = {type(leaf) for (leaf,) in leaf_families(family)}
+    return [leaf for (leaf,) in leaf_families(family)]
+
+
+def _kind(family: Family) -> Kind:
+    inner = set(map(type, _leaves(family)))
     if inner == {Categorical}:
         return "categorical"
     return "count" if inner <= {Multinomial, Poisson} else "numeric"
+
+
+def with_unseen(clf: Classifier, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns, whose unseen values are ignored where the model ignores them."""
+    parts, found = _parts(clf), []
+    for column in columns:
+        if column.is_coded and column.has_values and not column.is_listed:
+            family = parts[column.part]
+            own = all(getattr(leaf, "unseen", "error") == "ignore" for leaf in _leaves(family))
+            if column.unseen == "ignore" and not (own or may_be_missing(family)):
+                raise ValueError(
+                    f'unseen is "ignore", but {family} has no density for a value that column '
+                    f'{column.name!r} lacks: give the model unseen="ignore" or '
+                    'missing="marginalize", or expect such values by unseen="other"'
+                )
+            column = replace(column, unseen=column.unseen or ("ignore" if own else None))
+        found.append(column)
+    return tuple(found)
 
 
 def mixed_model(

@@ -26,6 +26,7 @@ from genclf.stream.scoring import (
     MultinomialScores,
     PoissonScores,
 )
+from genclf.tables import words
 from genclf.tables.cells import Value
 from genclf.tables.frames import Frame, cells_of
 from genclf.tables.place import Place
@@ -45,7 +46,7 @@ _KINDS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Predictor:
     """A fitted model and the columns that it reads, without JAX: it scores rows by NumPy.
 
@@ -81,10 +82,13 @@ class Predictor:
             schema: how it reads the columns.
 
         Raises:
-            ValueError: the params do not fit the schema, or only JAX can score them.
+            ValueError: the params do not fit the schema, hold NaN, or only JAX can score them.
         """
+        from genclf.files.values import problem
         from genclf.stream.score_plan import host_scores
 
+        if wrong := problem(params, "params"):
+            raise ValueError(wrong)
         return Predictor(schema, host_scores(params, schema))
 
     @checked_call
@@ -133,13 +137,18 @@ class Predictor:
         """
         try:
             structure, arrays = from_bytes(Path(path).read_bytes())
+            if "predictor" not in structure:
+                raise FileError("it holds no predictor: read it by genclf.load")
             given = structure["predictor"]
             scores = HostScores(
                 _take(given["log_prior"], arrays),
                 {name: _take(part, arrays) for name, part in given["parts"]},
                 _take(given["calibration"], arrays),
             )
-            return Predictor(Schema.from_json(given["schema"]), scores)
+            schema = Schema.from_json(given["schema"])
+            if any(column.kind == "text" for column in schema.columns):
+                words.import_counter()  # now, not at the first request
+            return Predictor(schema, scores)
         except FileError as error:
             raise FileError(f"{path}: {error}") from error
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:

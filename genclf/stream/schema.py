@@ -96,8 +96,9 @@ class Schema:
             missing: "ignore" takes a missing category for no evidence, if the model can; with
                 "value" it is one more value of the columns that miss some here.
             unseen: the treatment of other categories later: "ignore" takes them for no evidence,
-                with "other" they are one more value, "error" raises. None is "error" in rows to
-                learn from, and "ignore" in rows to predict.
+                with "other" they are one more value, "error" raises. None is "ignore" if the
+                model has `unseen="ignore"`; else "error" in rows to learn from, and in rows to
+                predict "ignore" if cells may be missing.
             unseen_labels: the treatment of other labels later; see the attribute.
 
         Raises:
@@ -174,6 +175,7 @@ class Schema:
             assignment, Reader(ignored=dropped).all_tables(batches), others, classes
         )
         clf = plan.mixed_model(columns, len(found)) if clf is None else clf
+        columns = plan.with_unseen(clf, columns)
         made, statistic = plan.parts_of(clf, columns, found)
         return Schema(columns, label, weight, found, unseen_labels, made, statistic)
 

@@ -157,11 +157,12 @@ class LabelledRows:
         return np.bincount(self.label, self.weight, self.num_classes).astype(float)
 
     def table(self, code: Int[np.ndarray, "n"], num_values: int) -> Float[np.ndarray, "K V"]:
-        """The weight of each value in each class; codes below 0 are left out."""
+        """The weight of each value in each class; codes of other values are left out."""
         place = self.label * num_values + code
         weight = self.weight
-        if len(code) and code.min() < 0:
-            place, weight = place[code >= 0], None if weight is None else weight[code >= 0]
+        if len(code) and (code.min() < 0 or code.max() >= num_values):
+            known = (code >= 0) & (code < num_values)
+            place, weight = place[known], None if weight is None else weight[known]
         found = np.bincount(place, weight, self.num_classes * num_values)
         return found.reshape(self.num_classes, num_values).astype(float)
 

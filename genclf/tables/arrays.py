@@ -92,7 +92,11 @@ def numbers_in(cells: Cells, column: Column, place: Place) -> Float[np.ndarray, 
     check_type(cells, column, place)
     if cells.type == NULLS:
         return np.full((len(cells), column.width), np.nan)
-    number = cells.numbers()
+    try:
+        number = cells.numbers()
+    except OverflowError as error:
+        what = "a whole number above 1.8e308, expected finite numbers"
+        raise place.error(what, column.name) from error
     place.refuse(np.isinf(number), cells, column.name, "finite numbers")
     if column.kind == "count":
         place.refuse(number < 0, cells, column.name, "a count >= 0")
@@ -102,9 +106,10 @@ def numbers_in(cells: Cells, column: Column, place: Place) -> Float[np.ndarray, 
 def codes_in(
     cells: Cells, column: Column, place: Place, *, learning: bool, may_miss: bool = True
 ) -> Int[np.ndarray, "n"]:
-    """The index of each cell in the values; `MISSING` if missing, or unseen and ignored.
+    """The index of each cell in the values; `MISSING` if missing.
 
-    An unseen value is an error, one more value, or no evidence, as `Column.unseen` says.
+    An unseen value is an error, one more value, or no evidence, as `Column.unseen` says. No
+    evidence is `MISSING` where cells may be missing, else an index past the last.
     """
     check_type(cells, column, place)
     if column.kind == "binned":
@@ -118,11 +123,11 @@ def codes_in(
     if not may_miss:
         place.refuse(code == MISSING, cells, column.name, f"a value; {MAY_MISS}")
     unseen = column.unseen or ("error" if learning or not may_miss else "ignore")
-    if unseen == "other":
-        return np.where(code == UNSEEN, len(column.values), code)
     if unseen == "error":
         refuse_unseen(code, cells, column, place)
-    return np.maximum(code, MISSING)
+    if unseen == "ignore" and may_miss:
+        return np.maximum(code, MISSING)
+    return np.where(code == UNSEEN, len(column.values), code)  # the last is that of others
 
 
 def index_in(cells: Cells, values: Sequence[Any], name: Any, place: Place) -> Int[np.ndarray, "n"]:

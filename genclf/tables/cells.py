@@ -136,6 +136,9 @@ class ObjectCells(Cells):
     def type(self) -> str:  # type: ignore[override]
         """What the cells are, in words."""
         names = sorted({_name(kind) for kind in {*map(type, self.cells)} - {type(None)}})
+        if names == [LISTS]:
+            of = {kind for cell in self.cells if cell is not None for kind in _types(cell)}
+            names = ["lists of " + " and ".join(sorted({_name(kind) for kind in of} or {NUMBERS}))]
         if names == [LISTS] and len({len(c) for c in self.cells if c is not None}) > 1:
             return "lists of several lengths"
         return " and ".join(names) or NULLS
@@ -187,6 +190,12 @@ class ObjectCells(Cells):
     @property
     def missing(self) -> Bool[np.ndarray, "n"]:
         return np.array([cell is None for cell in self.cells], bool)
+
+
+def _types(cell: Any) -> set[type]:
+    """The types of the items of a list, beside those that are missing."""
+    of_one = isinstance(cell, np.ndarray) and cell.dtype != object
+    return {cell.dtype.type} if of_one else {*map(type, cell)} - {type(None)}
 
 
 def _name(kind: type) -> str:

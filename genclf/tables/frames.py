@@ -46,7 +46,9 @@ def cells_of(given: object, name: str) -> CellsOf:
         found = {column: _cells(column, cells) for column, cells in given.items()}
     elif (frame := _frame(given)) is None:
         what = f"a {type(given).__name__}" if len(repr(given)) > 60 else repr(given)
-        raise ValueError(f"{name} is {what}, expected {_EXPECTED}")
+        of_rows = isinstance(given, list) and bool(given) and isinstance(given[0], Mapping)
+        hint = f"; of a list of rows: {{key: [row[key] for row in {name}] for key in {name}[0]}}"
+        raise ValueError(f"{name} is {what}, expected {_EXPECTED}{hint * of_rows}")
     elif frame.implementation.is_pyarrow():
         native = frame.to_native()
         found = {column: ArrowCells(native[column]) for column in native.column_names}
@@ -143,11 +145,12 @@ def _cells(name: Hashable, given: Any) -> Cells:
         series = nw.from_native(given, series_only=True, pass_through=True)
         if isinstance(series, nw.Series):
             return _of_series(series)
-    if isinstance(given, np.ma.MaskedArray) and given.ndim == 1:
-        return ObjectCells.of(given.tolist())
+    if isinstance(given, np.ma.MaskedArray):
+        given = given.tolist() if given.ndim == 1 else np.ma.filled(given.astype(float), np.nan)
     array = np.asarray(given)
     if array.ndim not in (1, 2):
-        raise ValueError(f"the array {name!r} has shape {array.shape}, expected (n,) or (n, d)")
+        what = f"an array of shape {array.shape}" if array.ndim else f"{given!r:.60}"
+        raise ValueError(f"column {name!r} is {what}, expected a list of cells, (n,) or (n, d)")
     if array.dtype.kind in "biuf":
         return NumberCells(array)
     return ObjectCells.of(array.tolist() if array.dtype.kind in "OU" else list(array))

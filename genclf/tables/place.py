@@ -43,4 +43,8 @@ class Place:
         rows = wrong.reshape(len(wrong), -1).any(1)
         for row in np.flatnonzero(rows if self.counts is None else rows & self.counts)[:1].tolist():
             found = cells.shown(row) if isinstance(cells, Cells) else cells[row]
-            raise self.error(f"{found!r:.40}, expected {expected}", column, row)
+            item = ""
+            if isinstance(found, list | np.ndarray) and wrong.ndim == 2:
+                at = int(wrong[row].argmax())
+                found, item = found[at], f", item {at} of the list"
+            raise self.error(f"{found!r:.40}{item}, expected {expected}", column, row)

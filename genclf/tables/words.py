@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ def counts_of(texts: Iterable[str], words: Sequence[str], lowercase: bool) -> An
     return csr_array(counter.transform(texts))
 
 
+def import_counter() -> ModuleType:
+    """The module of scikit-learn that counts words; its import takes a second or more."""
+    return imported("sklearn.feature_extraction.text", "text", "texts need")
+
+
 def _counter(**options: Any) -> Any:
-    module = imported("sklearn.feature_extraction.text", "text", "texts need")
-    return module.CountVectorizer(**options)
+    return import_counter().CountVectorizer(**options)

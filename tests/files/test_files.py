@@ -202,9 +202,9 @@ def zipped():
 
 
 BAD = {
-    "nothing": (b"", "genclf.save did not write it"),
-    "a pickle": (pickle.dumps({"a": 1}), "genclf.save did not write it"),
-    "a zip": (zipped(), "genclf.save did not write it"),
+    "nothing": (b"", "genclf did not write it"),
+    "a pickle": (pickle.dumps({"a": 1}), "genclf did not write it"),
+    "a zip": (zipped(), "genclf did not write it"),
     "a later version": (b"genclf file 2 sha256:%s\n" % (b"0" * 64), "version 2: a later genclf"),
     "a header bomb": (header("{}", 2**60), "header claims to have"),
     "a short header": (sealed(b"123"), "header claims to have"),

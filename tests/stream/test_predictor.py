@@ -121,6 +121,70 @@ def test_rows_that_do_not_fit(fitted, rows, message):
         served.predict(rows)
 
 
+def of_lists():
+    x = RNG.normal(size=(N, 3))
+    given = {"x": x, "y": np.arange(N) % 2}
+    schema = gcf.Schema.of(gcf.lda(2), given, label="y")
+    return fit_batches(gcf.lda(2), [given], schema), schema, x
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([[1.0, 2.0, "3"]], "lists of numbers and strings, expected lists of 3 numbers"),
+        (np.array([[1.0, 2.0, "3"]], object), "lists of numbers and strings"),
+        ([[[1.0], [2.0], [3.0]]], "lists of lists of numbers"),
+        ([[1.0, 2.0, {}]], "lists of dict and numbers"),
+        ([[1.0, 2.0, None]], "row 0, column 'x': None, item 2 of the list, expected a number"),
+        ([[1.0, 2.0, 3.0], [0.0, np.inf, 0.0]], "row 1.*inf, item 1 of the list"),
+        ([[1.0, 2.0, 10**400]], "column 'x': a whole number above 1.8e308"),
+        (np.ma.masked_array(np.ones((1, 3)), [[0, 1, 0]]), "row 0.*nan, item 1 of the list"),
+        ("three", "column 'x' is 'three', expected a list of cells"),
+    ],
+)
+def test_lists_that_do_not_fit(cells, message):
+    params, schema, _ = of_lists()
+    with pytest.raises(ValueError, match=message):
+        Predictor.of(params, schema).predict({"x": cells})
+
+
+def test_lists_of_any_type_are_the_same_rows():
+    params, schema, x = of_lists()
+    served = Predictor.of(params, schema)
+    expected = served.predict_proba({"x": x})
+    for cells in (x.tolist(), list(x), np.ma.masked_array(x), x.astype(object)):
+        np.testing.assert_array_equal(served.predict_proba({"x": cells}), expected)
+
+
+def test_rows_that_are_a_list_are_an_error_that_says_how_to_turn_them():
+    params, schema, x = of_lists()
+    rows = [{"x": own} for own in x.tolist()]
+    served = Predictor.of(params, schema)
+    with pytest.raises(ValueError, match="of a list of rows: ") as error:
+        served.predict(rows)
+    turned = eval(str(error.value).rpartition("of a list of rows: ")[2], {"rows": rows})
+    assert served.predict(turned) == served.predict({"x": x})
+
+
+def test_params_that_are_not_finite_are_refused():
+    _, schema, x = of_lists()
+    bad = gcf.fit(gcf.lda(2), np.where(x == x[0, 0], np.nan, x), np.arange(N) % 2)
+    with pytest.raises(ValueError, match=r"params\.conditional\.mean is outside its set"):
+        Predictor.of(bad, schema)
+
+
+def test_it_is_saved_to_a_folder_that_exists(fitted, tmp_path):
+    served = Predictor.of(*fitted)
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*none'"):
+        served.save(tmp_path / "none" / "model.genclf")
+    with pytest.raises(ValueError, match="a folder: expected a file"):
+        served.save(tmp_path)
+    with pytest.raises(
+        ValueError, match="Predictor, which cannot be saved: use its own method `save`"
+    ):
+        gcf.save(tmp_path / "other.genclf", served)
+
+
 def test_other_files_are_refused(path, tmp_path, fitted):
     content = path.read_bytes()
     structure, arrays = from_bytes(content)
@@ -129,7 +193,7 @@ def test_other_files_are_refused(path, tmp_path, fitted):
         "damaged": content[:-1] + b"?",
         "of other code": to_bytes({"predictor": other}, arrays),
         "without scores": to_bytes({"predictor": {}}, arrays),
-        "without a predictor": to_bytes({}, {}),
+        "no predictor: read it by genclf.load": to_bytes({}, {}),
     }
     for name, bad in wrong.items():
         (tmp_path / name).write_bytes(bad)

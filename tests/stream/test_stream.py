@@ -3,6 +3,7 @@
 import os
 from itertools import pairwise
 
+import chex
 import jax
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import genclf as gcf
-from genclf.stream import fit_batches, sum_batches
+from genclf.stream import Predictor, fit_batches, predict_batches, sum_batches
 from genclf.text import learn_vocabulary
 from tests.stream.batches import (
     JAX_ALONE,
@@ -537,3 +538,29 @@ def test_words_of_a_csv_are_no_holes(tmp_path):
     with pytest.raises(ValueError, match="occurs twice"):
         again = os.path.join(tmp_path, ".", "a.csv")
         sum_batches(schema.model(), [tmp_path / "a.csv", again], schema)
+
+
+@pytest.mark.parametrize("unseen", [None, "ignore"])
+def test_a_model_that_ignores_unseen_values_ignores_them_at_every_door(unseen):
+    """Rows with a value that the schema lacks, as those of a code that the core does not know."""
+    clf = gcf.Classifier(gcf.Categorical(2, unseen="ignore"), 2)
+    first = {"c": [*"uvuvuuv"], "y": [0, 1, 0, 0, 1, 1, 0]}
+    more = {"c": [*"uwvwu"], "y": [1, 0, 1, 1, 0]}
+    schema = gcf.Schema.of(clf, first, "y", unseen=unseen)
+    with pytest.warns(UserWarning, match="2 labels or categories in 12 rows are not in the schema"):
+        params = fit_batches(clf, [first, more], schema)
+    codes = np.array([*map("uvw".index, [*first["c"], *more["c"]])])[:, None]
+    y = np.array([*first["y"], *more["y"]])
+    chex.assert_trees_all_close(params, gcf.fit(clf, codes, y), rtol=1e-6)
+
+    expected = np.exp(gcf.log_posterior(params, np.array([[0], [1], [2]])))
+    rows = {"c": [*"uvw"]}
+    np.testing.assert_allclose(Predictor.of(params, schema).predict_proba(rows), expected, 1e-6)
+    (found,) = predict_batches(params, [rows], schema)
+    assert found["prediction"].to_pylist() == expected.argmax(1).tolist()
+
+
+def test_values_can_be_ignored_only_by_a_model_that_can():
+    table = {"c": [*"uvuv"], "y": [0, 1, 0, 1]}
+    with pytest.raises(ValueError, match=r'unseen is "ignore", but Categorical.*column \'c\''):
+        gcf.Schema.of(gcf.categorical_nb(2, 2), table, "y", unseen="ignore")
