@@ -40,7 +40,8 @@ def compiled(
     """`jax.jit(function)` that also accepts arrays sharded over explicit mesh axes.
 
     A call on a CPU, outside traced code, runs a program without unlikely branches, and the whole
-    one if a branch was needed; see `genclf.arguments.unlikely`.
+    one if a branch was needed; see `genclf.arguments.unlikely`. Later calls with arrays of the same
+    shapes then run the whole one alone.
 
     Args:
         function: a function of positional arguments.
@@ -74,6 +75,7 @@ def compiled(
         return without_unlikely(entry, *args)
 
     programs: dict[tuple[bool, bool], Any] = {}
+    needed: set[Any] = set()  # the outlines of calls that needed an unlikely branch
 
     def program(is_whole: bool, is_small: bool) -> Any:
         kind = is_whole, is_small
@@ -93,15 +95,23 @@ def compiled(
         if not _at_once(leaves):
             return program(True, False)(*args)
         is_small = fast_compile > 0 and sum(getattr(a, "size", 1) for a in leaves) <= fast_compile
-        result, is_wrong = program(False, is_small)(*args)
-        is_right = is_wrong is None or not np.asarray(is_wrong)  # faster than `bool` of it
-        return result if is_right else program(True, is_small)(*args)
+        if not needed or _outline(args) not in needed:
+            result, is_wrong = program(False, is_small)(*args)
+            if is_wrong is None or not np.asarray(is_wrong):  # faster than `bool` of it
+                return result
+            needed.add(_outline(args))
+        return program(True, is_small)(*args)
 
     # The whole program and the number of compiled ones, as functions of `jax.jit` have them.
     found: Any = called
     found.trace = lambda *args: program(True, False).trace(*args)
     found._cache_size = lambda: sum(each._cache_size() for each in programs.values())
     return found
+
+
+def _outline(args: PyTree) -> tuple[Any, ...]:
+    leaves, structure = jax.tree.flatten(args)
+    return structure, *((np.shape(a), getattr(a, "dtype", type(a))) for a in leaves)
 
 
 _QUICK = {

@@ -21,12 +21,14 @@ class _Open(threading.local):
     Attributes:
         traces: those to which its operations belong; empty if there is none.
         conditions: the conditions of the branches that were left out.
+        is_derived: whether derivatives are taken of the operations.
     """
 
     def __init__(self) -> None:
         """No program."""
         self.traces: tuple[Any, ...] = ()
         self.conditions: list[Any] = []
+        self.is_derived = False
 
 
 _open = _Open()
@@ -42,9 +44,15 @@ def trace_state() -> Any:
 def is_open() -> bool:
     """Whether operations, now traced, belong to a program without unlikely branches.
 
-    Those of a loop, a derivative or a function within it do not: a condition would not get out.
+    Those of a function within it do not, except those of `genclf.numerics.loops`: a condition would
+    not get out.
     """
     return bool(_open.traces) and trace_state() in _open.traces
+
+
+def needs_no_derivative() -> bool:
+    """Whether operations belong to such a program, and no derivative is taken of them."""
+    return is_open() and not _open.is_derived
 
 
 def note(condition: Any) -> None:
@@ -52,10 +60,12 @@ def note(condition: Any) -> None:
     _open.conditions.append(condition)
 
 
-def without_unlikely(function: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+def without_unlikely(
+    function: Callable[..., Any], *args: Any, is_derived: bool = False
+) -> tuple[Any, Any]:
     """The result without unlikely branches, and whether it is wrong; None if it cannot be."""
     conditions: list[Any] = []
-    with _opened((trace_state(),), conditions):
+    with _opened((trace_state(),), conditions, is_derived or _open.is_derived):
         result = function(*args)
     return result, reduce(or_, conditions) if conditions else None
 
@@ -64,17 +74,17 @@ def member(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function for `jax.vmap`, whose operations belong to the open program, too."""
 
     def of_member(*args: Any) -> Any:
-        with _opened((*_open.traces, trace_state()), _open.conditions):
+        with _opened((*_open.traces, trace_state()), _open.conditions, _open.is_derived):
             return function(*args)
 
     return of_member
 
 
 @contextmanager
-def _opened(traces: tuple[Any, ...], conditions: list[Any]) -> Iterator[None]:
-    before = _open.traces, _open.conditions
-    _open.traces, _open.conditions = traces, conditions
+def _opened(traces: tuple[Any, ...], conditions: list[Any], is_derived: bool) -> Iterator[None]:
+    before = _open.traces, _open.conditions, _open.is_derived
+    _open.traces, _open.conditions, _open.is_derived = traces, conditions, is_derived
     try:
         yield
     finally:
-        _open.traces, _open.conditions = before
+        _open.traces, _open.conditions, _open.is_derived = before

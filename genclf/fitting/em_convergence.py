@@ -13,6 +13,7 @@ from jax.dtypes import float0
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Bool, Float, Int, PyTree
 
+from genclf.arguments.unlikely import needs_no_derivative
 from genclf.numerics import loops
 from genclf.numerics.namespace import Array
 from genclf.sums.merging import pool
@@ -79,7 +80,6 @@ def fixed_point(
             `tol` then applies to it instead of the gain of one step.
     """
 
-    @jax.custom_jvp
     def solve(given: A, start: PyTree, total: Array, tol: Array) -> FixedPoint:
         def ahead(state: PyTree) -> tuple[Array, PyTree, Array | None]:
             value, following = step(given, state)
@@ -89,9 +89,14 @@ def fixed_point(
         end = _iterate(ahead, start, total, tol, max_steps)
         return FixedPoint(end.state, end.objective, end.converged, end.step)
 
-    @solve.defjvp
+    tol = jnp.asarray(tol, total.dtype)
+    if needs_no_derivative():
+        return solve(given, start, total, tol)
+    with_derivative = jax.custom_jvp(solve)
+
+    @with_derivative.defjvp
     def derivative(primals: tuple, tangents: tuple) -> tuple[FixedPoint, FixedPoint]:
-        (given, start, _, _), found = primals, solve(*primals)
+        (given, start, _, _), found = primals, with_derivative(*primals)
 
         def residual(state: PyTree) -> PyTree:
             return jax.tree.map(jnp.subtract, state, step(given, state)[1])
@@ -108,7 +113,7 @@ def fixed_point(
         )
         return found, moved
 
-    return solve(given, start, total, jnp.asarray(tol, total.dtype))
+    return with_derivative(given, start, total, tol)
 
 
 def _iterate(

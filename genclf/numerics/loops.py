@@ -8,7 +8,7 @@ functions add the axes that the start or a branch lacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from genclf.arguments.unlikely import is_open, member, note, without_unlikely
@@ -41,7 +41,22 @@ def _is_mapped() -> bool:
 
 def while_loop(cond: Callable[[S], Array], body: Callable[[S], S], start: S) -> S:
     """`jax.lax.while_loop`."""
+    if is_open():
+        return _while_without_unlikely(cond, body, start)
     return lax.while_loop(cond, body, _started(body, start))
+
+
+def _while_without_unlikely(cond: Callable[[S], Array], body: Callable[[S], S], start: S) -> S:
+    """A loop whose steps leave out unlikely branches, too; it ends where one is needed."""
+
+    def going(state: tuple[S, Array]) -> Array:
+        return cond(state[0]) & ~state[1]
+
+    def step(state: tuple[S, Array]) -> tuple[S, Array]:
+        carried, is_wrong = without_unlikely(body, state[0])
+        return carried, state[1] if is_wrong is None else is_wrong
+
+    return _noted(*lax.while_loop(going, step, (start, jnp.asarray(False))))
 
 
 def fori_loop(lower: int | Array, upper: int | Array, body: Callable, start: S) -> S:
@@ -131,7 +146,8 @@ def grad(f: Callable[[PyTree], Array]) -> Callable[[PyTree], PyTree]:
     def gradient(x: PyTree) -> PyTree:
         if not is_open():
             return jax.grad(f)(x)
-        found, is_wrong = jax.grad(lambda x: without_unlikely(f, x), has_aux=True)(x)
+        of = partial(without_unlikely, f, is_derived=True)
+        found, is_wrong = jax.grad(of, has_aux=True)(x)
         return _noted(found, is_wrong)
 
     return gradient
@@ -141,7 +157,8 @@ def linearize(f: Callable[[PyTree], S], x: PyTree) -> tuple[S, Callable[[PyTree]
     """`jax.linearize`: the value, and a function from a change of x to that of the value."""
     if not is_open():
         return jax.linearize(f, x)
-    found, change, is_wrong = jax.linearize(lambda x: without_unlikely(f, x), x, has_aux=True)
+    of = partial(without_unlikely, f, is_derived=True)
+    found, change, is_wrong = jax.linearize(of, x, has_aux=True)
     return _noted((found, change), is_wrong)
 
 

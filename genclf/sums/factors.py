@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float
 
-from genclf.arguments.unlikely import is_open
+from genclf.arguments.unlikely import needs_no_derivative
 from genclf.numerics import batched, loops
 from genclf.numerics.compensated import Pair
 from genclf.numerics.double import in_double, widen
@@ -93,7 +93,8 @@ def cholesky(correlation: Array, exact: Covariances, rule: RankRule) -> Array:
     """
     if on_host(correlation):
         return _regular(correlation, batched.cholesky(correlation), rule)
-    own = _factors if is_open() else _regular_factor  # a rule for derivatives is a function within
+    # A rule for derivatives is a function within, whose branches are not left out.
+    own = _factors if needs_no_derivative() else _regular_factor
     return own(correlation, exact, rule)
 
 

@@ -32,6 +32,14 @@ def program(where):
         "in members of members": lambda a: loops.vmap(loops.vmap(one))(a[None])[0],
         "in float64, in members": lambda a: loops.vmap(wide)(a),
         "in batches": lambda a: loops.mapped(one, a.T, batch_size=2).T,
+        "in a while loop": lambda a: loops.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + one(c[1] - a)), (0, 2 * a)
+        )[1],
+        "in a gradient": loops.grad(lambda a: (one(a) ** 2).sum()),
+        "in a linear function": lambda a: loops.linearize(one, a)[1](a),
+        "in a gradient of a gradient": loops.grad(
+            lambda a: loops.grad(lambda a: (one(a) ** 3).sum())(a).sum()
+        ),
         "in a branch": lambda a: loops.cond(a.sum() > 10, lambda: one(a), lambda: one(3 * a)),
         "in float64": wide,
         "in another program": compiled(one),
@@ -48,6 +56,10 @@ PLACES = (
     "in members of members",
     "in float64, in members",
     "in batches",
+    "in a while loop",
+    "in a gradient",
+    "in a linear function",
+    "in a gradient of a gradient",
     "in a branch",
     "in float64",
     "in another program",
@@ -66,6 +78,21 @@ def test_a_branch_is_compiled_when_data_need_it(where):
     np.testing.assert_allclose(f(unusual), jax.jit(f)(unusual))
     np.testing.assert_allclose(f(usual), jax.jit(f)(usual))
     assert f._cache_size() == (1 if where == "nowhere" else 2)
+
+
+def test_calls_like_one_that_needed_a_branch_run_the_whole_program_alone():
+    runs = []
+
+    def one(a):
+        jax.debug.callback(lambda: runs.append("any"))
+        return loops.unlikely(a.sum() < 0, lambda: -a, lambda: a)
+
+    f, x = compiled(one), jnp.arange(1.0, 7)
+    for rows, expected in ((x, 1), (-x, 2), (-x, 1), (x, 1), (x[:5], 1), (-x[:5], 2), (x[:5], 1)):
+        runs.clear()
+        np.testing.assert_allclose(f(rows), jnp.abs(rows))
+        jax.effects_barrier()
+        assert len(runs) == expected
 
 
 @pytest.mark.parametrize("where", PLACES)
