@@ -1,20 +1,24 @@
-"""How time grows with rows, features and classes; and a fit of 100,000,000 rows from an iterator.
+"""How time grows with rows, features, classes, data sets and permutations.
 
-`python -m benchmarks.growth`. An exponent is the least-squares slope of log seconds against log
-size.
+And a fit of 100,000,000 rows from an iterator. `python -m benchmarks.growth [FIGURE.png]`. An
+exponent is the least-squares slope of log seconds against log size.
 """
 
 import resource
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import genclf as gcf
 from benchmarks.floors import data, medians
+from benchmarks.resampling_growth import datasets, permuted, rows
 from benchmarks.timing import machine
 
 BATCH, BATCHES, FEATURES, CLASSES = 100_000, 1_000, 10, 3
@@ -29,16 +33,43 @@ LINES: list[tuple[str, str, list[Shape], str]] = [
 ]
 
 
-def exponents() -> None:
-    """Print the exponents of fit and predict."""
+def exponents() -> plt.Figure:
+    """Print the exponents, and return a figure of the seconds."""
+    figure, axes = plt.subplots(1, 5, figsize=(15, 3.6), layout="constrained", sharey=True)
+    panels = dict(zip(("n", "d", "K", "data sets", "permutations"), axes, strict=True))
     print("| model | in | from, to | fit | of sums alone | predict |", "| --- " * 6 + "|", sep="\n")
     for model, axis, shapes, expected in LINES:
         seconds = [_seconds(model, *shape) for shape in shapes]
-        place = "ndK".index(axis)
-        sizes = [shape[place] for shape in shapes]
-        slopes = [np.polyfit(np.log(sizes), np.log(s), 1)[0] for s in zip(*seconds, strict=True)]
+        sizes = [shape["ndK".index(axis)] for shape in shapes]
+        kinds = zip(("fit", "predict"), zip(*seconds, strict=True), strict=True)
+        slopes = [_line(panels[axis], sizes, s, f"{model}, {kind}") for kind, s in kinds]
         ends = f"{sizes[0]:,} to {sizes[-1]:,}"
         print(f"| {model} | {axis} | {ends} | {slopes[0]:.2f} | {expected} | {slopes[1]:.2f} |")
+    counts = [10, 100, 1_000, 10_000]
+    for name, call in (("fit_many", datasets), ("vmap(fit)", _mapped)):
+        _line(panels["data sets"], counts, [medians(call(n))[0] for n in counts], name)
+    counts = [125, 250, 500, 1_000, 2_000]
+    seconds = [medians(permuted(n))[0] for n in counts]
+    _line(panels["permutations"], counts, seconds, "lda in ten folds")
+    for name, axis in panels.items():
+        axis.set_xlabel(name)
+        axis.legend(fontsize=7)
+    axes[0].set_ylabel("seconds")
+    return figure
+
+
+def _line(axis: plt.Axes, sizes: list[int], seconds: list[float], name: str) -> float:
+    """Draw the seconds, and return their exponent."""
+    slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+    axis.loglog(sizes, seconds, "o-", ms=3, label=f"{name}: exponent {slope:.2f}")
+    return float(slope)
+
+
+def _mapped(count: int) -> Callable[[], Any]:
+    """Fits of LDA to data sets of 100 rows and 10 features, by `jax.vmap`."""
+    x, y = rows(100 * count, 10, 3)
+    fit = jax.jit(jax.vmap(partial(gcf.fit, gcf.lda(3))))
+    return partial(fit, x.reshape(count, 100, 10), y.reshape(count, 100))
 
 
 def _seconds(model: str, n: int, d: int, num_classes: int) -> list[float]:
@@ -86,5 +117,7 @@ def stream() -> None:
 
 if __name__ == "__main__":
     print(machine(), "", sep="\n")
-    exponents()
+    drawn = exponents()
+    if len(sys.argv) > 1:
+        drawn.savefig(sys.argv[1], dpi=100)
     stream()
