@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.module import Module
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.classifier.rows import Rows
+from genclf.numerics import loops
 from genclf.numerics.logarithms import drop_underflowing
 from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights, Hard, merge_over_blocks, row_weights
@@ -26,11 +29,13 @@ class Expectation(Module):
         clf: the model.
         x: rows.
         w: class weights of the rows; a row with label -1 has a weight, and its label is latent.
+        whole: what all rows give alike at all params; None to sum the rows at each params.
     """
 
     clf: Classifier
     x: PyTree
     w: ClassWeights
+    whole: Any = None
 
     @property
     def weight(self) -> Float[Array, "n"]:
@@ -44,17 +49,32 @@ class Expectation(Module):
 
     def of_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """The log-likelihood, without the prior density, and the expected statistics."""
-        family = self.clf.family
-        # A row without weight may hold anything. For finite gradients it is replaced by a row with
-        # weight, or emptied if it is sparse.
-        some = jnp.argmax(self.weight > 0)
-        stand_in = map_arrays(lambda a: a[some][None], self.x, sparse=lambda a: a)
+        if self.whole is None:
+            return self._by_rows(params)
+        by_sums, by_rows = partial(self._by_sums, params), partial(self._by_rows, params)
+        return loops.unlikely(~self.whole.is_precise(params.conditional), by_rows, by_sums)
+
+    def _by_sums(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
+        """From class sums: scores of a row that differ by a term of all classes serve, too."""
+        stand_in = self._stand_in()
+
+        def block(x: PyTree, w: ClassWeights) -> tuple[Sums, Sums]:
+            x = _used(x, w, stand_in)
+            score = params.with_log_prior(params.conditional.discriminant(x))
+            r, log_lik = _responsibilities(score, params.log_prior, w)
+            sums = self.whole.sums(x, r)
+            return Sums(sums.count.sum()[None], log_lik[None]), sums
+
+        row_size = 4 * (self.clf.num_classes + self.x.shape[-1])
+        found, sums = merge_over_blocks(block, self.x, self.w, row_size)
+        expected = self.clf.statistics(sums.count, self.whole.stats(sums))
+        return found.total[0] + self.whole.log_lik(params.conditional), expected
+
+    def _by_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
+        family, stand_in = self.clf.family, self._stand_in()
 
         def block(x: PyTree, w: ClassWeights) -> tuple[Sums, ClassifierStats]:
-            used = row_weights(w) != 0
-            choose = lambda a, other: jnp.where(used[:, None], a, other)  # noqa: E731
-            x = map_arrays(choose, x, stand_in, sparse=lambda a, _: a.only(used))
-            log_p, completed = family.complete(params.conditional, x)
+            log_p, completed = family.complete(params.conditional, _used(x, w, stand_in))
             score = params.with_log_prior(log_p)
             r, log_lik = _responsibilities(score, params.log_prior, w)
             count = r.sum(0)
@@ -72,6 +92,21 @@ class Expectation(Module):
         row_size = width // 2 if made.has_blocks else row_size
         found, expected = merge_over_blocks(block, self.x, self.w, row_size)
         return found.total[0], expected
+
+    def _stand_in(self) -> PyTree:
+        """A row with weight, of length 1; all rows if they are sparse."""
+        some = jnp.argmax(self.weight > 0)
+        return map_arrays(lambda a: a[some][None], self.x, sparse=lambda a: a)
+
+
+def _used(x: PyTree, w: ClassWeights, stand_in: PyTree) -> PyTree:
+    """The rows with weight. Others may hold anything: for finite gradients they are replaced.
+
+    A sparse row without weight is emptied.
+    """
+    used = row_weights(w) != 0
+    choose = lambda a, other: jnp.where(used[:, None], a, other)  # noqa: E731
+    return map_arrays(choose, x, stand_in, sparse=lambda a, _: a.only(used))
 
 
 def expectation(clf: Classifier, rows: Rows) -> Expectation:

@@ -252,7 +252,8 @@ def _solution(
         check_init(clf, given, jax.eval_shape(lambda: estimated(clf, fresh())))
         start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
-    expect = replace(expect, clf=expect.clf.effective())
+    whole = expect.clf.family.whole(expect.x, expect.weight)
+    expect = replace(expect, clf=expect.clf.effective(), whole=whole)
     of_rows = expect, rows.invalid
     found = fixed_point(_step, of_rows, start, expect.weight.sum(), tol, max_steps)
     return solution(estimated(expect.clf, found.state), found)

@@ -1,0 +1,154 @@
+"""The E step of classes that share a covariance, from class sums: it is that from the rows."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import genclf as gcf
+from genclf.classifier.rows import Rows
+from genclf.fitting.e_step import expectation
+
+N, D, K = 1031, 5, 3
+RTOL = {"float64": 1e-10, "float32": 2e-5}
+PLAIN = gcf.Gaussian(shared=True)
+RNG = np.random.default_rng(0)
+LABEL = np.arange(N) % K
+HALF = np.where(RNG.random(N) < 0.5, LABEL, -1)
+
+
+def rows(dtype, apart=2.0, offset=0.0):
+    """Rows of unit variance in correlated features, whose means differ by about `apart`."""
+    rng = np.random.default_rng(1)
+    mean = apart * rng.normal(size=(K, D))
+    x = rng.normal(size=(N, D)) @ np.linalg.cholesky(np.full((D, D), 0.3) + 0.7 * np.eye(D)).T
+    return jnp.asarray((x + mean[LABEL] + offset).astype(dtype))
+
+
+def steps(x, family=PLAIN, y=HALF, weights=None, unlabelled=1.0):
+    """The E step by class sums, if they are precise enough, and by rows."""
+    weights = None if weights is None else jnp.asarray(weights)
+    by_rows = expectation(
+        gcf.Classifier(family, K), Rows.of(x, jnp.asarray(y), weights, K, unlabelled)
+    )
+    whole = family.whole(by_rows.x, by_rows.weight)
+    return replace(by_rows, whole=whole), by_rows
+
+
+def assert_same(found, expected, rtol):
+    """The objectives and the statistics; means in units of the standard deviation, 1."""
+    (value, stats), (wanted, other) = found, expected
+    np.testing.assert_allclose(value, wanted, rtol)
+    one, other = stats.conditional, other.conditional
+    np.testing.assert_allclose(one.count, other.count, rtol)
+    exact = lambda s: np.asarray(s.mean, float) + (s.rounding[1] if s.rounding else 0)  # noqa: E731
+    np.testing.assert_allclose(exact(one), exact(other), 0, rtol)
+    np.testing.assert_allclose(one.scatter, other.scatter, 0, 10 * rtol * N)
+
+
+@pytest.fixture(params=RTOL)
+def precision(request):
+    with jax.enable_x64(request.param == "float64"):
+        yield request.param
+
+
+@pytest.mark.parametrize(
+    ("prior", "apart"),
+    [*((None, apart) for apart in (0.0, 2.0, 4.0, 1e4)), (gcf.NormalInverseWishart(), 2.0)],
+)
+def test_near_and_far_classes(prior, apart, precision):
+    family, x = gcf.Gaussian(shared=True, prior=prior), rows(precision, apart)
+    params = gcf.fit(gcf.Classifier(family, K), x, LABEL)
+    by_sums, by_rows = steps(x, family)
+    assert bool(by_sums.whole.is_precise(params.conditional)) == (apart < 1e3)
+    run = jax.jit(lambda step: step.of_rows(params))
+    assert_same(run(by_sums), run(by_rows), RTOL[precision])
+
+
+def given(precision):
+    """Other labels, weights and factors; rows without weight hold anything."""
+    weights = RNG.integers(0, 3, N).astype(precision)
+    soft = RNG.dirichlet(np.ones(K), N).astype(precision)
+    return {
+        "no labels": {"y": np.full(N, -1)},
+        "all labels": {"y": LABEL},
+        "weights": {"weights": weights},
+        "unlabelled rows weigh less": {"unlabelled": 0.25, "weights": weights},
+        "responsibilities": {"y": soft, "weights": weights},
+    }
+
+
+@pytest.mark.parametrize("name", given("float32"))
+def test_every_kind_of_label(name, precision):
+    x, how = rows(precision), given(precision)[name]
+    params = gcf.fit(gcf.lda(K), x, LABEL)
+    by_sums, by_rows = steps(x, **how)
+    run = jax.jit(lambda step: step.of_rows(params))
+    expected = run(by_rows)
+    assert_same(run(by_sums), expected, RTOL[precision])
+    if "weights" in how:
+        bad = jnp.where((how["weights"] == 0)[:, None], jnp.nan, x)
+        assert_same(run(steps(bad, **how)[0]), expected, RTOL[precision])
+
+
+def test_a_common_offset_costs_no_precision(precision):
+    x = rows(precision, offset=1e5)
+    exact = jnp.asarray(np.asarray(x, float) - 1e5, x.dtype)
+    of = {}
+    for name, own in (("far", x), ("near", exact)):
+        params = gcf.fit(gcf.lda(K), own, LABEL)
+        of[name] = jax.jit(lambda step, params=params: step.of_rows(params))(steps(own)[0])
+    np.testing.assert_allclose(
+        of["far"][1].conditional.scatter, of["near"][1].conditional.scatter, 0, 2e-4 * N
+    )
+
+
+def test_derivatives(precision):
+    x, direction = rows(precision), jnp.asarray(RNG.normal(size=(N, D)).astype(precision))
+    params = gcf.fit(gcf.lda(K), x, LABEL)
+
+    def change(which):
+        of = lambda x: steps(x)[which].of_rows(params)  # noqa: E731
+        return jax.jit(lambda: jax.jvp(of, (x,), (direction,))[1])()
+
+    assert_same(change(0), change(1), 20 * RTOL[precision])
+
+
+def test_members_of_a_batch_of_which_one_is_far(precision):
+    x = jnp.stack([rows(precision, apart) for apart in (1.0, 3.0, 1e4)])
+    params = jax.vmap(lambda x: gcf.fit(gcf.lda(K), x, LABEL))(x)
+    for both in (jnp.arange(3), jnp.arange(2)):
+        found, expected = (
+            jax.jit(jax.vmap(lambda x, p, which=which: steps(x)[which].of_rows(p)))(
+                x[both], jax.tree.map(lambda a, both=both: a[both], params)
+            )
+            for which in (0, 1)
+        )
+        for i in range(len(both)):
+            one = lambda tree, i=i: jax.tree.map(lambda a: a[i], tree)  # noqa: E731
+            assert_same(one(found), one(expected), RTOL[precision])
+
+
+def test_rows_that_are_not_finite_or_too_large():
+    x = rows("float32")
+    params = gcf.fit(gcf.lda(K), x, LABEL)
+    for bad in (np.nan, np.inf, 1e30):
+        by_sums, by_rows = steps(x.at[7, 2].set(bad))
+        assert not by_sums.whole.is_precise(params.conditional)
+        run = jax.jit(lambda step: step.of_rows(params))
+        jax.tree.map(np.testing.assert_array_equal, run(by_sums), run(by_rows))
+
+
+def test_em_is_that_by_rows(precision, monkeypatch):
+    x = rows(precision)
+    fitted = gcf.em(gcf.lda(K), x, HALF, key=jax.random.key(0), tol=1e-9)
+    monkeypatch.setattr(type(PLAIN), "whole", lambda self, x, weight: None)
+    other = gcf.em(gcf.lda(K), jnp.array(x), HALF, key=jax.random.key(0), tol=1e-9, max_steps=999)
+    tol = RTOL[precision]
+    np.testing.assert_allclose(fitted.value, other.value, tol)
+    np.testing.assert_allclose(fitted.params.log_prior, other.params.log_prior, 10 * tol)
+    one, two = (f.params.conditional for f in (fitted, other))
+    np.testing.assert_allclose(one.mean, two.mean, 0, 10 * tol)
+    np.testing.assert_allclose(one.scale, two.scale, 0, 10 * tol)
