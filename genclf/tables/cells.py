@@ -88,14 +88,12 @@ class NumberCells(Cells):
 
     @cached_property
     def type(self) -> str:  # type: ignore[override]
-        """What the cells are, in words."""
         if self.array.dtype != bool and not (self.array == self.array).any():
             return NULLS
         return TRUTH if self.array.dtype == bool else NUMBERS if self.array.ndim == 1 else LISTS
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """How many numbers a cell holds."""
         return 1 if self.array.ndim == 1 else self.array.shape[1]
 
     def __len__(self) -> int:
@@ -134,7 +132,6 @@ class ObjectCells(Cells):
 
     @cached_property
     def type(self) -> str:  # type: ignore[override]
-        """What the cells are, in words."""
         kinds = {kind: None for kind in set(map(type, self.cells)) if kind is not type(None)}
         names = sorted({_name(kind) for kind in kinds})
         if names == [LISTS] and len({len(c) for c in self.cells if c is not None}) > 1:
@@ -143,7 +140,6 @@ class ObjectCells(Cells):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """How many numbers a cell holds."""
         if self.type != LISTS:
             return 1
         return next(len(cell) for cell in self.cells if cell is not None)
