@@ -26,7 +26,6 @@ class Writer:
     """Makes JSON of an object, and collects its arrays."""
 
     def __init__(self) -> None:
-        """Start without arrays."""
         self.arrays: dict[str, np.ndarray] = {}
 
     def node(self, value: Any, where: str) -> Any:
