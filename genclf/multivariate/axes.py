@@ -17,8 +17,8 @@ from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.eraser import Eraser
 from genclf.multivariate.one_covariance import (
+    PARAMS_OR_STATISTICS,
     about_their_mean,
-    params_or_statistics,
     with_one_covariance,
 )
 from genclf.numerics.products import matmul
@@ -50,7 +50,7 @@ class DiscriminantAxes(ShowsNumbers):
     explained: Float[Array, "m"]
 
 
-@checked_arguments(source=params_or_statistics)
+@checked_arguments(source=PARAMS_OR_STATISTICS)
 def discriminant_axes(source: ClassifierParams | ClassifierStats) -> DiscriminantAxes:
     """The axes of linear discriminant analysis: canonical variates, or Fisher's discriminants.
 

@@ -19,7 +19,7 @@ from genclf.covariance.fourth import FourthMoments
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.one_covariance import (
-    params_or_statistics,
+    PARAMS_OR_STATISTICS,
     with_one_covariance,
     with_scatters,
 )
@@ -50,7 +50,7 @@ def _counts(count: Any, name: str) -> Any:
     return None if count is None else FINITES.checked(numbers(count), name)
 
 
-@checked_arguments(source=params_or_statistics, count=_counts)
+@checked_arguments(source=PARAMS_OR_STATISTICS, count=_counts)
 def cat_scores(
     source: ClassifierParams | ClassifierStats, count: Shaped[ArrayLike, "K"] | None = None
 ) -> CatScores:
