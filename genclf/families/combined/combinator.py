@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import functools
 import operator
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,13 +84,6 @@ def _terms_of(part: AnyDensity, x: PyTree, y: Array, other: Array) -> PyTree:
     return of - against
 
 
-class _Complete(NamedTuple):
-    """The result of `complete` for one part."""
-
-    log_prob: Array
-    completed: Completed
-
-
 class _CompletedParts(Completed):
     """Rows whose parts are completed, each by the params of that part."""
 
@@ -148,11 +140,12 @@ class Combinator(InParts, HasRoads, Latent):
 
     def complete(self, params: CombinedParams, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
         """The sum of the parts' log-densities, and the completed parts."""
-        of_part = lambda part, params, x: _Complete(*part.complete(params, x))  # noqa: E731
+        of_part = lambda part, params, x: part.complete(params, x)  # noqa: E731
         found = self.map(of_part, params.inside, self.split(x))
-        is_part = lambda node: isinstance(node, _Complete)  # noqa: E731
-        log_prob = jax.tree.map(lambda one: one.log_prob, found, is_leaf=is_part)
-        completed = jax.tree.map(lambda one: one.completed, found, is_leaf=is_part)
+        is_pair = lambda node: isinstance(node, tuple)  # noqa: E731
+        log_prob, completed = (
+            jax.tree.map(operator.itemgetter(i), found, is_leaf=is_pair) for i in range(2)
+        )
         return self.total(log_prob), _CompletedParts(self, completed)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
