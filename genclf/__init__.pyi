@@ -177,10 +177,10 @@ from .select.membership.coverage import (
     coverage as coverage,
     novelty as novelty,
 )
-from .select.membership.distance import distance as distance
 from .select.membership.f_test import FTest as FTest
 from .select.membership.folds_test import FoldsTest as FoldsTest
 from .select.membership.typicality import (
+    distance as distance,
     typicality as typicality,
     typicality_test as typicality_test,
 )

@@ -25,7 +25,6 @@ class _Open(threading.local):
     """
 
     def __init__(self) -> None:
-        """No program."""
         self.traces: tuple[Any, ...] = ()
         self.conditions: list[Any] = []
         self.is_derived = False

@@ -170,11 +170,6 @@ def _log_evidence(clf: Classifier, stats: ClassifierStats) -> Float[Array, ""]:
     return jnp.where(any_nan(stats), jnp.nan, found)
 
 
-def _strengths(family: Family, stats: PyTree) -> list[PyTree]:
-    """The free coordinates of the prior of each leaf family, in order."""
-    return [part.given_prior.strength(s) for part, s in leaf_families(family, stats)]
-
-
 def _with_numbers(family: Family, stats: PyTree) -> Family:
     """The family with priors that hold the numbers taken from the statistics."""
     used = _nodes(priors(family, stats))
@@ -189,12 +184,6 @@ def _nodes(given: PyTree) -> list[Conjugate]:
     return jax.tree.leaves(given, is_leaf=is_conjugate)
 
 
-def _with_strengths(family: Family, stats: PyTree, free: list[PyTree]) -> Family:
-    given = zip(leaf_families(family, stats), free, strict=True)
-    new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
-    return with_leaf_families(family, new)
-
-
 @jax.jit
 def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     total = stats.count.sum()
@@ -203,8 +192,9 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     largest = -0.6 * math.log(jnp.finfo(dtype).eps)
 
     def with_prior(free: list[PyTree]) -> Classifier:
-        family = _with_strengths(clf.family, stats.conditional, free)
-        return eqx.tree_at(lambda c: c.family, clf, family)
+        given = zip(leaf_families(clf.family, stats.conditional), free, strict=True)
+        new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
+        return eqx.tree_at(lambda c: c.family, clf, with_leaf_families(clf.family, new))
 
     def loss(free: list[PyTree]) -> Float[Array, ""]:
         return -_log_evidence(with_prior(free), stats) / total
@@ -213,7 +203,8 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     clf = eqx.tree_at(lambda c: c.family, clf, family)
     em_norm = jnp.stack([jnp.zeros((), dtype), *(end.gradient_norm for end in by_em)]).max()
     em_steps = sum((end.steps for end in by_em), jnp.zeros((), jnp.int32))
-    start, unravel = ravel_pytree(_strengths(clf.family, stats.conditional))
+    parts = leaf_families(clf.family, stats.conditional)
+    start, unravel = ravel_pytree([part.given_prior.strength(s) for part, s in parts])
     if not start.size:
         value = _log_evidence(clf, stats)
         converged = (em_norm <= tol) & (total > 0) & jnp.isfinite(value)

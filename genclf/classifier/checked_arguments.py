@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from genclf.arguments.calls import misfit
@@ -68,17 +68,8 @@ def checked_arguments(
             (value, name), or None to leave the argument as it is.
     """
     if function is None:
-        return lambda function: _checked(function, any_model, labels, all_features, checks)
-    return _checked(function, any_model, labels, all_features, checks)
-
-
-def _checked(
-    function: Callable[P, R],
-    any_model: bool,
-    labels: Labels,
-    all_features: bool,
-    checks: dict[str, Domain | Check | None],
-) -> Callable[P, R]:
+        how: Any = {"any_model": any_model, "labels": labels, "all_features": all_features}
+        return partial(checked_arguments, **how, **checks)
     called = function.__name__
     signature = inspect.signature(function)
     names = list(signature.parameters)
@@ -90,7 +81,7 @@ def _checked(
     takes_examples = "params" in names and "x" in takes and "clf" not in names
 
     @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         given: dict[str, Any] = dict(zip(positional, args, strict=False)) | kwargs
         fits = len(args) <= len(positional) and len(given) == len(args) + len(kwargs)
         if not fits or not given.keys() <= set(names) or not set(required) <= given.keys():
@@ -114,7 +105,7 @@ def _checked(
                 check_labels(given["y"], given["clf"].num_classes)
         elif takes_examples:
             check_examples(given["params"], given["x"])
-        return function(**given)  # type: ignore[call-arg]
+        return function(**given)
 
     return checked
 

@@ -110,17 +110,14 @@ def empty(clf: Classifier, x: PyTree) -> ClassifierStats:
         >>> print(s.count, s.conditional.mean.ravel())
         [2. 1.] [1. 5.]
     """
-    given = x if _is_abstract(x) else host_or_device(x, "x")
+    leaves = jax.tree.leaves(x)
+    is_abstract = leaves and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
+    given = x if is_abstract else host_or_device(x, "x")
     rows = jax.tree.map(_no_rows, given, is_leaf=lambda a: isinstance(a, Sparse))
     y = jax.ShapeDtypeStruct((0,), jnp.int32)
     check_rows(clf, rows, y, None)
     made = jax.eval_shape(_sums, clf, rows, y, None)
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), made)
-
-
-def _is_abstract(x: PyTree) -> bool:
-    leaves = jax.tree.leaves(x)
-    return bool(leaves) and all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves)
 
 
 def _no_rows(x: Array | Sparse | jax.ShapeDtypeStruct) -> SparseRows | jax.ShapeDtypeStruct:

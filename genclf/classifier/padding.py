@@ -8,7 +8,6 @@ program is compiled for each of their sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -50,7 +49,7 @@ def by_rows(
     check_examples(params, x)
     if isinstance(x, HostRows):
         x = getattr(params.conditional, form)(x)
-        params = eqx.tree_at(_densities, params, _Scores(x.shape[1]), is_leaf=_is_density)
+        params = eqx.tree_at(lambda p: p.conditional, params, _Scores(x.shape[1]))
         on_host = _is_host_batch(x)
     if not on_host:
         return f(params, x)
@@ -60,15 +59,6 @@ def by_rows(
     # Cut on the host: a cut on the device would compile a program for each number of rows.
     cut = [np.asarray(values)[:rows] for values, rows in found]
     return jax.device_put(cut[0] if len(cut) == 1 else np.concatenate(cut))
-
-
-def _densities(params: Any) -> Any:
-    """The class densities of params, or of those that were calibrated."""
-    return params.conditional
-
-
-def _is_density(node: object) -> bool:
-    return isinstance(node, Density)
 
 
 class _Scores(Density):

@@ -22,7 +22,7 @@ from genclf.covariance.structures import OwnStructure
 from genclf.families.combined.combinator import leaf_families
 from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.families.structure import named_arrays, widths
+from genclf.families.structure import named_arrays, nodes_of, widths
 from genclf.families.support import Support
 from genclf.families.tokens import Tokens, is_dense, lengths_of
 from genclf.numerics.namespace import Array
@@ -113,7 +113,7 @@ def validate(
     _check_cells(model.support, x, given, used)
     if isinstance(model, Classifier):
         _check_enough_rows(model.effective(), x)
-        if not latent and _has_known_covariance(model.effective()):
+        if not latent and nodes_of(model.effective().family, TwoCovariance):
             told = sums(model, x, labels, weight)
             check_statistics(model, told)
             check_posterior(model, told)
@@ -225,11 +225,6 @@ def _check_structures(clf: Classifier, x: PyTree, found: PyTree) -> None:
                 "structure makes a covariance that is not symmetric, or not of finite numbers: "
                 "return a symmetric one"
             )
-
-
-def _has_known_covariance(clf: Classifier) -> bool:
-    families = (family for (family,) in leaf_families(clf.family))
-    return any(isinstance(getattr(f, "prior", None), TwoCovariance) for f in families)
 
 
 def _check_densities(clf: Classifier, found: Diagnosis) -> None:

@@ -192,15 +192,11 @@ def _check_size(size: int, data: bytes) -> None:
         )
 
 
-def _zst(file: Any) -> Any:
-    return import_module("zstandard").ZstdDecompressor().stream_reader(file)
-
-
 _COMPRESSED: dict[str, Any] = {
     ".gz": lambda file: gzip.GzipFile(fileobj=file),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
-    ".zst": _zst,
+    ".zst": lambda file: import_module("zstandard").ZstdDecompressor().stream_reader(file),
 }
 _CELL = 8  # bytes of a cell in memory
 _SETTING = "GENCLF_MOST_BYTES"

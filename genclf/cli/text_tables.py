@@ -138,7 +138,8 @@ def typed(cells: Sequence[str], name: str, holes: Sequence[str], notes: _Notes) 
                     notes.notations.setdefault(notation, []).append(name)
                 number = {cell: plain(cell) for cell in known}
                 # A hole that is a number may be spelled in another way, as 0 and 0.0.
-                equal = {cell for cell, own in number.items() if float(own) in _numeric(holes)}
+                numeric = {float(hole) for hole in holes if _PLAIN.fullmatch(hole)}
+                equal = {cell for cell, own in number.items() if float(own) in numeric}
                 if more := Counter(cell for cell in spelled if cell in equal):
                     notes.holes[name] = counted + more
                     missing |= np.array([cell in equal for cell in spelled], bool)
@@ -147,11 +148,6 @@ def typed(cells: Sequence[str], name: str, holes: Sequence[str], notes: _Notes) 
         of = {cell: _TRUTH[cell.lower()] for cell in known}
         return [of.get(cell) for cell in spelled]
     return [None if hole else cell for cell, hole in zip(cells, missing, strict=True)]
-
-
-def _numeric(holes: Sequence[str]) -> set[float]:
-    """The numbers among the spellings of a missing cell."""
-    return {float(hole) for hole in holes if _PLAIN.fullmatch(hole)}
 
 
 def _numbers(spelled: list[str], missing: np.ndarray, plain: dict[str, str]) -> Any:

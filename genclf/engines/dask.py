@@ -102,7 +102,7 @@ def predict(
     columns have types of Arrow, which represent missing cells.
 
     Args:
-        params: a fitted classifier that `host_scores` takes.
+        params: a fitted classifier that `genclf.stream.Predictor.of` takes.
         df: a `dask.dataframe.DataFrame`; it needs no labels.
         schema: how the model reads the columns.
         prediction: the name of the column of classes; missing for a row that has no posterior.

@@ -12,7 +12,7 @@ from genclf.stream.part import Part, merged
 from genclf.stream.predicting import PredictedColumns
 from genclf.stream.reading import host_part
 from genclf.stream.schema import Schema
-from genclf.tables.arrow_cells import ArrowColumn, ArrowType
+from genclf.tables.arrow_cells import ArrowColumn
 from genclf.tables.place import Place
 
 SIZE = 4 * 2**20  # bytes of a chunk
@@ -93,7 +93,10 @@ def tables_of(schema: Schema, batches: Batches) -> Iterator[ArrowTable]:
     for table in as_tables(batches):
         for column in schema.columns:
             index = table.schema.get_field_index(column.source)
-            if column.width == 1 or index < 0 or not _has_lists(table.schema.types[index]):
+            if column.width == 1 or index < 0:
+                continue
+            dtype = table.schema.types[index]
+            if not (pa.types.is_list(dtype) or pa.types.is_large_list(dtype)):
                 continue
             try:
                 cells = table[index].cast(pa.list_(pa.float64(), column.width))
@@ -101,12 +104,6 @@ def tables_of(schema: Schema, batches: Batches) -> Iterator[ArrowTable]:
                 continue
             table = table.set_column(index, column.source, cells)
         yield table
-
-
-def _has_lists(dtype: ArrowType) -> bool:
-    from pyarrow import types
-
-    return types.is_list(dtype) or types.is_large_list(dtype)
 
 
 @dataclass(frozen=True)

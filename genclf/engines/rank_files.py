@@ -52,11 +52,9 @@ class RankFiles(Store):
         return RankFiles(path, combine(mine) if mine else None, elsewhere)
 
     def read(self, digest: str) -> Part | None:
-        """The sum that this process resumes from."""
         return self.start
 
     def write(self, part: Part) -> None:
-        """Replace the stored sum."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         PartFile(self.path).write(part)
 

@@ -131,7 +131,7 @@ def predict(
     Rows and other columns keep their values and order. The workers score in float64.
 
     Args:
-        params: a fitted classifier that `host_scores` takes.
+        params: a fitted classifier that `genclf.stream.Predictor.of` takes.
         df: a DataFrame of Spark; it needs no labels.
         schema: how the model reads the columns.
         prediction: the name of the column of classes; null for a row that has no posterior.

@@ -117,11 +117,9 @@ def _of_array(value: object, hint: type[AbstractArray], axes: Axes, dims: str | 
 
 
 def _is_not(value: object, hint: object) -> str:
-    is_literal = typing.get_origin(hint) is Literal
-    expected = " or ".join(map(repr, typing.get_args(hint))) if is_literal else _in_words(hint)
+    if typing.get_origin(hint) is Literal:
+        expected = " or ".join(map(repr, typing.get_args(hint)))
+    else:
+        expected = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
     plain = isinstance(value, str | float | int | None)
     return f"is {f'{value!r:.40}' if plain else type(value).__name__}, expected {expected:.200}"
-
-
-def _in_words(hint: object) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

@@ -13,6 +13,9 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Mapping
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -20,6 +23,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from genclf.arguments.extras import imported
+
+Kinds = Mapping[str, type]
 
 VERSION = 1
 _FIRST_LINE = re.compile(rb"genclf file (\d{1,4}) sha256:([0-9a-f]{64})\n")
@@ -58,6 +63,46 @@ def from_bytes(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     except Exception as error:  # the library has errors of its own
         raise FileError(f"its arrays cannot be read: {error}") from error
     return _json(header["__metadata__"]["structure"]), arrays
+
+
+def put(
+    node: Any, arrays: dict[str, np.ndarray], kinds: Kinds, scales: Mapping[Any, object]
+) -> Any:
+    """The structure of a tree of values; its arrays are put in `arrays`, under numbers.
+
+    Objects of `kinds`, dataclasses or named tuples, and those of `scales` are put by their names.
+    """
+    inside = partial(put, arrays=arrays, kinds=kinds, scales=scales)
+    if isinstance(node, np.ndarray | np.generic):
+        arrays[name := str(len(arrays))] = np.ascontiguousarray(node).reshape(np.shape(node))
+        return ["array", name]
+    if isinstance(node, dict):
+        return {key: inside(item) for key, item in node.items()}
+    if type(node) is tuple:
+        return ["tuple", [inside(item) for item in node]]
+    for kind, cls in kinds.items():
+        if isinstance(node, cls):
+            return [kind, {name: inside(getattr(node, name)) for name in signature(cls).parameters}]
+    return next((["scale", form] for form, own in scales.items() if own is node), node)
+
+
+def take(
+    node: Any, arrays: dict[str, np.ndarray], kinds: Kinds, scales: Mapping[Any, object]
+) -> Any:
+    """The tree of a structure that `put` made."""
+    inside = partial(take, arrays=arrays, kinds=kinds, scales=scales)
+    if isinstance(node, dict):
+        return {key: inside(item) for key, item in node.items()}
+    if not isinstance(node, list):
+        return node
+    kind, found = node
+    if kind == "array":
+        return arrays[found]
+    if kind == "scale":
+        return scales[found]
+    if kind == "tuple":
+        return tuple(inside(item) for item in found)
+    return kinds[kind](**inside(found))
 
 
 def _header(body: bytes) -> dict[str, Any]:

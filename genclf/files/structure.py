@@ -26,7 +26,6 @@ class Writer:
     """Makes JSON of an object, and collects its arrays."""
 
     def __init__(self) -> None:
-        """Start without arrays."""
         self.arrays: dict[str, np.ndarray] = {}
 
     def node(self, value: Any, where: str) -> Any:
@@ -166,14 +165,10 @@ def _fields(value: Any) -> dict[str, Any]:
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, tuple):
         return value._asdict()  # type: ignore[attr-defined]
-    return {"parameters": value.get_params(deep=False), "state": _state(value)}
-
-
-def _state(estimator: Any) -> dict[str, Any]:
-    """The fitted attributes of an estimator."""
-    parameters = estimator.get_params(deep=False)
+    parameters = value.get_params(deep=False)
     left_out = {*parameters, "_cache", "_sklearn_version"}
-    return {k: v for k, v in estimator.__getstate__().items() if k not in left_out}
+    fitted = {k: v for k, v in value.__getstate__().items() if k not in left_out}
+    return {"parameters": parameters, "state": fitted}
 
 
 def _class_of(kind: str, version: object) -> type:

@@ -62,7 +62,8 @@ def stacks(
     if result is not None:
         ends = [given[place] for place in (padded.argmin(), padded.argmax())]
         smallest, largest = (jax.eval_shape(result, clf, *one) for one in ends)
-        if not _are_alike(smallest, largest):
+        form = lambda tree: (jax.tree.structure(tree), [a.shape for a in jax.tree.leaves(tree)])  # noqa: E731
+        if form(smallest) != form(largest):
             padded[:] = padded.max()
     return [_stack(given, np.flatnonzero(padded == n)) for n in np.unique(padded)]
 
@@ -137,12 +138,6 @@ def _check_alike(given: list[tuple]) -> None:
                 f"datasets[{number}] has rows of x and y of the shapes {kind(one)}, expected "
                 f"{first}, as datasets[0] has"
             )
-
-
-def _are_alike(one: PyTree, other: PyTree) -> bool:
-    """Whether both trees have the same structure and the same shapes of arrays."""
-    form = lambda tree: (jax.tree.structure(tree), [a.shape for a in jax.tree.leaves(tree)])  # noqa: E731
-    return form(one) == form(other)
 
 
 def _stack(given: list[tuple], index: np.ndarray) -> Stack:

@@ -17,8 +17,8 @@ from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.eraser import Eraser
 from genclf.multivariate.one_covariance import (
+    PARAMS_OR_STATISTICS,
     about_their_mean,
-    params_or_statistics,
     with_one_covariance,
 )
 from genclf.numerics.products import matmul
@@ -50,7 +50,7 @@ class DiscriminantAxes(ShowsNumbers):
     explained: Float[Array, "m"]
 
 
-@checked_arguments(source=params_or_statistics)
+@checked_arguments(source=PARAMS_OR_STATISTICS)
 def discriminant_axes(source: ClassifierParams | ClassifierStats) -> DiscriminantAxes:
     """The axes of linear discriminant analysis: canonical variates, or Fisher's discriminants.
 
@@ -120,13 +120,10 @@ def transform(
     most = axes.coefficient.shape[-1]
     m = most if num_axes is None else whole_number(num_axes, "num_axes", 1)
     x, d = jnp.asarray(numbers(x)), len(axes.centre)
-    if m > most or x.ndim < 1 or x.shape[-1] != d:
-        problem = (
-            f"num_axes is {m}, expected at most {most}"
-            if m > most
-            else (f"x has shape {x.shape}, expected (..., {d})")
-        )
-        raise ValueError(problem)
+    if m > most:
+        raise ValueError(f"num_axes is {m}, expected at most {most}")
+    if x.ndim < 1 or x.shape[-1] != d:
+        raise ValueError(f"x has shape {x.shape}, expected (..., {d})")
     if isinstance(axes, Eraser):
         return axes.erased(x.astype(axes.centre.dtype))
     centred = x.astype(axes.centre.dtype) - broadcast_rows(axes.centre, x)
@@ -193,13 +190,12 @@ def _axes(params: ClassifierParams) -> DiscriminantAxes:
     standardised = coefficient * deviation
     largest = jnp.take_along_axis(standardised, jnp.abs(standardised).argmax(0)[None], 0)
     sign = jnp.where(largest < 0, -1, 1)
-    return DiscriminantAxes(
-        sign * coefficient,
-        sign * standardised,
-        centre,
-        sign * found.mean,
-        found.ratio,
-        found.explained,
+    return replace(
+        found,
+        coefficient=sign * coefficient,
+        standardised=sign * standardised,
+        centre=centre,
+        mean=sign * found.mean,
     )
 
 

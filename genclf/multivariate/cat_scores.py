@@ -19,7 +19,8 @@ from genclf.covariance.fourth import FourthMoments
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.one_covariance import (
-    params_or_statistics,
+    PARAMS_OR_STATISTICS,
+    about_their_mean,
     with_one_covariance,
     with_scatters,
 )
@@ -50,7 +51,7 @@ def _counts(count: Any, name: str) -> Any:
     return None if count is None else FINITES.checked(numbers(count), name)
 
 
-@checked_arguments(source=params_or_statistics, count=_counts)
+@checked_arguments(source=PARAMS_OR_STATISTICS, count=_counts)
 def cat_scores(
     source: ClassifierParams | ClassifierStats, count: Shaped[ArrayLike, "K"] | None = None
 ) -> CatScores:
@@ -143,14 +144,14 @@ def _scores(params: ClassifierParams, count: Float[Array, "K"]) -> CatScores:
     n = count.sum()
     share = divide(count, jnp.broadcast_to(n, count.shape))
     given = params.conditional
+    inside = given.inside if isinstance(given, RowSpaceParams) else given
+    _, deviation = about_their_mean(Means(inside.mean, inside.rounding), share)
     if isinstance(given, RowSpaceParams):
-        inside = given.inside
-        deviation = _about_all(inside, share)
         assert given.rotation is not None
         value, vector = eigh(inside.covariances[0])
         t = matmul(_inverse_root(value, vector, deviation), given.rotation.basis.T)
     else:
-        t = _adjusted(given, _about_all(given, share))
+        t = _adjusted(given, deviation)
     others = 1 - share
     size = divide(n * share, others)[:, None]
     score = jnp.where((count > 0)[:, None], jnp.sqrt(size) * t, jnp.nan)
@@ -160,12 +161,6 @@ def _scores(params: ClassifierParams, count: Float[Array, "K"]) -> CatScores:
     within = jnp.where(within > 0, within, jnp.nan)
     p_value = betainc(0.5 * within, 0.5 * between, within / (within + overall))
     return CatScores(score, overall, p_value)
-
-
-def _about_all(given: GaussianParams, share: Float[Array, "K"]) -> Float[Array, "K d"]:
-    means = Means(given.mean, given.rounding)
-    deviation = means.about(means.centre)
-    return deviation - (share[:, None] * deviation).sum(0, keepdims=True)
 
 
 def _adjusted(given: GaussianParams, deviation: Float[Array, "K d"]) -> Float[Array, "K d"]:

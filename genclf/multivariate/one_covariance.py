@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genclf.arguments.domains import shown
+from genclf.arguments.domains import Domain, shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
@@ -15,15 +15,10 @@ from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
-
-def params_or_statistics(value: object, name: str) -> ClassifierParams | ClassifierStats:
-    """The argument; raise unless it is params or statistics of a classifier."""
-    if not isinstance(value, ClassifierParams | ClassifierStats):
-        raise ValueError(
-            f"{name} is {shown(value)}, expected params of Gaussian classes with one covariance, "
-            "or statistics of classes"
-        )
-    return value
+PARAMS_OR_STATISTICS = Domain(
+    "params of Gaussian classes with one covariance, or statistics of classes",
+    lambda value: isinstance(value, ClassifierParams | ClassifierStats),
+)
 
 
 def with_scatters(stats: ClassifierStats) -> Moments:

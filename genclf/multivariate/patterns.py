@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from genclf.arguments.domains import shown
+from genclf.arguments.domains import Domain
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
@@ -20,23 +20,17 @@ from genclf.numerics.scores.means import Means
 from genclf.sums.merging import over_classes
 from genclf.sums.statistics import ClassifierStats
 
-
-def _source(value: object, name: str) -> Fitted | ClassifierStats:
-    if not isinstance(value, Fitted | ClassifierStats):
-        raise ValueError(
-            f"{name} is {shown(value)}, expected params with a linear form, or statistics of a "
-            "model with full Gaussian covariances"
-        )
-    return value
-
-
-def _statistics(value: object, name: str) -> ClassifierStats | None:
-    if value is not None and not isinstance(value, ClassifierStats):
-        raise ValueError(f"{name} is {shown(value)}, expected the statistics of the rows, or None")
-    return value
+_SOURCE = Domain(
+    "params with a linear form, or statistics of a model with full Gaussian covariances",
+    lambda value: isinstance(value, Fitted | ClassifierStats),
+)
+_STATS = Domain(
+    "the statistics of the rows, or None",
+    lambda value: value is None or isinstance(value, ClassifierStats),
+)
 
 
-@checked_arguments(source=_source, stats=_statistics)
+@checked_arguments(source=_SOURCE, stats=_STATS)
 def patterns(
     source: Fitted | ClassifierStats, stats: ClassifierStats | None = None
 ) -> Float[Array, "K d"]:

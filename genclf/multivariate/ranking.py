@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from genclf.arguments.domains import shown, whole_number
+from genclf.arguments.extras import imported
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
@@ -74,13 +75,9 @@ def rank_features(scores: CatScores) -> FeatureRanking:
     """
     if not isinstance(scores, CatScores):
         raise ValueError(f"scores is {shown(scores)}, expected the result of cat_scores")
-    try:
-        from scipy.stats import false_discovery_control, norm
-        from statsmodels.stats.multitest import local_fdr
-    except ImportError as error:
-        raise ImportError(
-            'genclf.rank_features needs statsmodels: pip install "genclf[ranking]"'
-        ) from error
+    from scipy.stats import false_discovery_control, norm  # slow to import
+
+    multitest = imported("statsmodels.stats.multitest", "ranking", "genclf.rank_features needs")
     overall, p_value = np.asarray(scores.overall, float), np.asarray(scores.p_value, float)
     if np.isnan(p_value).any():
         feature = int(np.isnan(p_value).argmax())
@@ -92,7 +89,7 @@ def rank_features(scores: CatScores) -> FeatureRanking:
     return FeatureRanking(
         np.argsort(-overall, kind="stable"),
         false_discovery_control(p_value),
-        np.minimum(local_fdr(z), 1),
+        np.minimum(multitest.local_fdr(z), 1),
     )
 
 

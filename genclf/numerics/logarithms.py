@@ -1,4 +1,4 @@
-"""Accurate logarithms: of 0, of ratios of gamma functions, of proportions."""
+"""Accurate logarithms: of 0, of ratios of gamma functions, of proportions, of counts."""
 
 from __future__ import annotations
 
@@ -110,3 +110,23 @@ def weighted_log_shares(counts: Array, whole: Array) -> Float[Array, ""]:
     some = counts > 0
     share = jnp.where(some, counts, 1) / jnp.where(some, whole, 1)
     return jnp.where(some, counts * jnp.log(share), 0).sum()
+
+
+def log_factorial_remainder(x: Array) -> Array:
+    """`log x! - (x log x - x)`; 0 at 0."""
+    xp = namespace(x)
+    some = x > 0
+    safe = xp.where(some, x, 1)
+    return xp.where(some, log_gamma_remainder(safe) + xp.log(safe), 0)
+
+
+def log_poisson(x: Array, rate: Array) -> Array:
+    """`x log λ - λ - log x!` in terms that are small where x is near λ; 0 where λ is 0."""
+    xp = namespace(x, rate)
+    some, known = x > 0, rate > 0
+    safe = xp.where(known, rate, 1)
+    t = xp.where(some, (x - safe) / safe, 0)
+    # λ ((1 + t) log (1 + t) - t), with t = (x - λ) / λ.
+    deviance = safe * ((1 + t) * xp.log1p(t) - t)
+    found = -deviance - log_factorial_remainder(x)
+    return xp.where(known, xp.where(some, found, -rate), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ def in_cache(function: Callable[..., S]) -> Callable[..., S]:
 
     @by_members.def_vmap
     def _(size: int, batched: list[PyTree], *args: PyTree) -> tuple[S, PyTree]:
-        own, put = _part(args, jax.tree.leaves(batched))
+        own, put = part(args, jax.tree.leaves(batched))
         of_some = jax.vmap(lambda own: function(*put(own)))
         block = max(1, _TOGETHER * size // sum(a.size for a in own))
         if size <= block or any(jax.typeof(a).sharding.spec[0] is not None for a in own):
@@ -45,7 +45,7 @@ def in_cache(function: Callable[..., S]) -> Callable[..., S]:
     def _(primals: tuple[PyTree, ...], tangents: tuple[PyTree, ...]) -> tuple[S, S]:
         changes = jax.tree.leaves(tangents)
         moves = [not isinstance(change, SymbolicZero) for change in changes]
-        own, put = _part(primals, moves)
+        own, put = part(primals, moves)
         moved = [change for change, does in zip(changes, moves, strict=True) if does]
         return jax.jvp(lambda own: function(*put(own)), (own,), (moved,))
 
@@ -59,7 +59,7 @@ def in_cache(function: Callable[..., S]) -> Callable[..., S]:
     return called
 
 
-def _part(tree: PyTree, chosen: list[bool]) -> tuple[list[Any], Callable[[list[Any]], PyTree]]:
+def part(tree: PyTree, chosen: Sequence[bool]) -> tuple[list[Any], Callable[[list[Any]], PyTree]]:
     """The chosen leaves, and a function from others in their place to a tree."""
     leaves, structure = jax.tree.flatten(tree)
 

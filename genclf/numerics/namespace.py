@@ -26,7 +26,6 @@ else:
         """A module that is imported when an attribute of it is first used."""
 
         def __init__(self, name: str):
-            """From the name of the module."""
             self._name = name
 
         def __getattr__(self, name: str) -> Any:

@@ -16,8 +16,12 @@ from genclf.plot.membership import (
     typicality as typicality,
 )
 from genclf.plot.pairs import pairs as pairs
-from genclf.plot.planes import boundary as boundary
 from genclf.plot.posteriors import class_posterior as class_posterior, simplex as simplex
+from genclf.plot.regions import (
+    boundaries as boundaries,
+    boundary as boundary,
+    regions as regions,
+)
 from genclf.plot.scores import (
     confusion as confusion,
     cv_curve as cv_curve,
@@ -25,7 +29,6 @@ from genclf.plot.scores import (
     null as null,
     reliability as reliability,
 )
-from genclf.plot.several import boundaries as boundaries, regions as regions
 
 __all__ = [
     "axes",

@@ -12,8 +12,7 @@ from genclf.arguments.domains import SHARE, Domain, whole
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays
 from genclf.plot.classes import AX, labels, names_of, new_axes, rows_and_labels, scatter, styles_of
-from genclf.plot.plane import grid_of, name_axes, set_view, view_of
-from genclf.plot.planes import check_plane
+from genclf.plot.plane import check_plane, grid_of, name_axes, set_view, view_of
 from genclf.select.membership.coverage import Z95
 from genclf.select.membership.rows import MembershipTest
 

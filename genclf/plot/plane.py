@@ -146,3 +146,12 @@ def checked_pair(pair: tuple[int, int], size: int, name: str) -> tuple[int, int]
     if pair[0] == pair[1] or not all(0 <= j < size for j in pair):
         raise ValueError(f"{name} is {pair}, expected two different numbers in 0..{size - 1}")
     return pair
+
+
+def check_plane(params: TakesExamples, name: str) -> None:
+    """Raise unless these params are of two features."""
+    if params.num_features != 2:
+        raise ValueError(
+            f"{name} has {params.num_features} features, but a plane has 2: fit the model to two "
+            "columns, or see genclf.plot.axes and genclf.plot.pairs"
+        )

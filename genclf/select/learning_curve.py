@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
-from genclf.arguments.domains import shown, whole
+from genclf.arguments.domains import Domain, shown, whole
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
@@ -72,10 +72,10 @@ def standard_error(values: Float[Any, "*batch n"]) -> Float[Any, "*batch"]:
     return values.std(-1, ddof=1) / np.sqrt(values.shape[-1]).astype(values.dtype)
 
 
-def _checked_models(models: object, name: str) -> Mapping[str, Model]:
-    if not isinstance(models, Mapping) or not all(isinstance(key, str) for key in models):
-        raise ValueError(f"{name} is {shown(models)}, expected a dict of models by name")
-    return models
+_MODELS = Domain(
+    "a dict of models by name",
+    lambda given: isinstance(given, Mapping) and all(isinstance(name, str) for name in given),
+)
 
 
 def _checked_sizes(sizes: Any, name: str) -> list[int]:
@@ -85,17 +85,7 @@ def _checked_sizes(sizes: Any, name: str) -> list[int]:
     return [int(size) for size in given]
 
 
-def _checked_test(test: Any) -> tuple[PyTree, Array]:
-    if not isinstance(test, tuple | list) or len(test) != 2:
-        raise ValueError(f"test is {shown(test)}, expected (x, y), or None")
-    return as_arrays(test[0], "test[0]"), as_arrays(test[1], "test[1]")
-
-
-@checked_arguments(
-    models=_checked_models,
-    sizes=_checked_sizes,
-    num_splits=whole(1),
-)
+@checked_arguments(models=_MODELS, sizes=_checked_sizes, num_splits=whole(1))
 def learning_curve(
     models: Mapping[str, Model],
     x: PyTree,
@@ -149,12 +139,15 @@ def learning_curve(
         raise ValueError(
             "learning_curve runs on the host, and compiles what it needs: call it outside jit"
         )
-    checked_test = None if test is None else _checked_test(test)
+    if test is not None:
+        if not isinstance(test, tuple | list) or len(test) != 2:
+            raise ValueError(f"test is {shown(test)}, expected (x, y), or None")
+        test = as_arrays(test[0], "test[0]"), as_arrays(test[1], "test[1]")
     models = {
         name: check_hyperparameters(m, widths(x), f"models[{name!r}]") for name, m in models.items()
     }
     for model in models.values():
-        for x_given, y_given in ((x, y), checked_test or (x, y)):
+        for x_given, y_given in ((x, y), test or (x, y)):
             check_rows(model, x_given, y_given, None)
             if y_given.ndim != 1:
                 raise ValueError("y holds responsibilities, expected the labels of all rows")
@@ -170,7 +163,7 @@ def learning_curve(
         drawn = _draws(jax.random.fold_in(key, i), n, num_splits)
         train = drawn[:, : _width(size, sizes)]
         for name, model in models.items():
-            found[name].append(_errors(model, x, y, checked_test, train, size, batch_size))
+            found[name].append(_errors(model, x, y, test, train, size, batch_size))
     errors = {name: jnp.stack(of_sizes) for name, of_sizes in found.items()}
     return LearningCurve(jnp.asarray(sizes), errors)
 

@@ -189,7 +189,7 @@ def _scores(
     to_model, x = in_row_space(first, data.x)
     clfs, data = jax.vmap(to_model)(group.models), data._replace(x=x)
     statistics = None
-    if has_statistics(first if x is data.x else to_model(first), x):
+    if has_statistics(first, x):
         statistics = statistics_of(to_model(first), data, nested)
     count, num_folds = len(group.indices), len(data.rows)
     copies = num_folds if nested else 1

@@ -48,7 +48,6 @@ class _Covariances(FamilyEstimator):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.shrinkage = shrinkage
         self.target = target
         self.ridge = ridge
@@ -128,7 +127,6 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         super().__init__(
             shrinkage,
             target=target,
@@ -279,7 +277,6 @@ class RegularizedDiscriminant(FamilyEstimator):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.pooling = pooling
         self.shrinkage = shrinkage
         self.target = target
@@ -330,7 +327,6 @@ class GaussianNB(FamilyEstimator):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.ridge = ridge
         self.ddof = ddof
         super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)

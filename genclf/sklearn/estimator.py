@@ -22,6 +22,7 @@ from genclf.families.capabilities import is_additive
 from genclf.families.structure import widths
 from genclf.fitting.em import em
 from genclf.fitting.fit import fit
+from genclf.numerics.row_blocks import num_rows
 from genclf.select.cross_validation import has_statistics
 from genclf.sklearn.attributes import only_if
 from genclf.sklearn.held_out_fits import HeldOutFits
@@ -70,7 +71,7 @@ class Estimator(Predictions, HeldOutFits, Parameters, ClassifierMixin, BaseEstim
     ) -> PyTree:
         """`_rows` of the rows to learn from, whose labels are y."""
         x = self._rows(X, reset=reset)
-        check_lengths(_count(x), len(used))
+        check_lengths(num_rows(x), len(used))
         return x if used.all() else rows_of(x, np.flatnonzero(used))
 
     def __sklearn_tags__(self) -> Any:
@@ -280,7 +281,3 @@ def _check_rest(stats: Any) -> None:
         )
     if not stats.count.any():
         raise ValueError("no row would be left: fit other rows, or leave out one of these")
-
-
-def _count(x: PyTree) -> int:
-    return jax.tree.leaves(x)[0].shape[0]

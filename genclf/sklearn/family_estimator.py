@@ -30,7 +30,6 @@ class FamilyEstimator(Estimator):
         calibrate: Calibrate,
         conformal: Flag,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.class_prior = class_prior
         self.class_alpha = class_alpha
         self.semi_supervised = semi_supervised

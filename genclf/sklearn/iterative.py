@@ -110,7 +110,6 @@ class MixtureDiscriminant(FamilyEstimator):
         conformal: Flag = False,
         random_state: Whole = 0,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.num_components = num_components
         self.covariance = covariance
         self.shared = shared
@@ -205,7 +204,6 @@ class SoftmaxRegression(Estimator):
         features: Features = "linear",
         calibrate: Calibrate = None,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.l2 = l2
         self.features = features
         self.calibrate = calibrate
@@ -264,7 +262,6 @@ class GenerativeClassifier(Estimator):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.model = model
         self.semi_supervised = semi_supervised
         self.calibrate = calibrate

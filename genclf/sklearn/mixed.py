@@ -135,7 +135,6 @@ class MixedNB(FamilyEstimator):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.ridge = ridge
         self.kinds = kinds

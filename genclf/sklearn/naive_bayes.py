@@ -80,7 +80,6 @@ class BernoulliNB(FamilyEstimator):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.binarize = binarize
         super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
@@ -156,7 +155,6 @@ class MultinomialNB(_Positive):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.presence = presence
         super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)
@@ -221,7 +219,6 @@ class CategoricalNB(_Positive):
         calibrate: Calibrate = None,
         conformal: Flag = False,
     ):
-        """Keep the parameters, which `fit` checks."""
         self.alpha = alpha
         self.num_values = num_values
         super().__init__(class_prior, class_alpha, semi_supervised, calibrate, conformal)

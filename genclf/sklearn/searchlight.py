@@ -48,7 +48,6 @@ class CrossValidatedScore(BaseEstimator):
     def __init__(
         self, model: Model, metric: Score | ScoreFunction = "balanced_accuracy", num_folds: int = 5
     ):
-        """Keep the arguments, which `fit` checks."""
         self.model = model
         self.metric = metric
         self.num_folds = num_folds

@@ -116,7 +116,7 @@ class Assignment:
         if None not in self.wanted:
             part = self.part_of.get(name) or _part_for(column, self.wanted)
         kind = self.wanted[part]
-        if not _reads(kind, column):
+        if kind not in (column.kind, _kind_of_part(column)):
             if cells.type == STRINGS and given is None and column.kind != "text":
                 raise ValueError(
                     f"column {name!r} holds strings, but the model reads it as {kind}: "
@@ -157,11 +157,6 @@ def _implied(name: str, cells: Cells) -> Kind:
     known = [text for text in cells.texts() if text]
     is_text = not cells.is_category and looks_like_text(known, len(set(known)), len(cells))
     return "text" if is_text else "categorical"
-
-
-def _reads(kind: Kind, column: Column) -> bool:
-    """Whether a part of the model that reads this kind reads the column as it is."""
-    return kind in (column.kind, _kind_of_part(column))
 
 
 def _kind_of_part(column: Column) -> Kind:

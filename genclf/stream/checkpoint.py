@@ -127,7 +127,8 @@ def sum_units(
         for unit in (units(batches) if store is None else _like(ids, units(batches)))
         if left.pop(unit_key(unit[0]), None) is None
     )
-    with _bar(progress, total.rows) as bar:
+    tqdm = imported("tqdm", "stream", "streams need").tqdm
+    with tqdm(initial=total.rows, unit=" rows", unit_scale=True, disable=not progress) as bar:
         for part in _parts(todo, summed, processes):
             ids += part.part_ids
             total = added(total, part)
@@ -168,11 +169,3 @@ def _parts(todo: Iterator[tuple[str, Unit]], summed: Summed, processes: int) -> 
     joblib = imported("joblib", "stream", "several processes need")
     run = joblib.Parallel(n_jobs=processes, return_as="generator", pre_dispatch="2*n_jobs")
     return run(joblib.delayed(summed)(name, given) for name, given in todo)
-
-
-def _bar(progress: bool, rows: int) -> Any:
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise ImportError('streams need tqdm: pip install "genclf[stream]"') from error
-    return tqdm(initial=rows, unit=" rows", unit_scale=True, disable=not progress)

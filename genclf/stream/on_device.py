@@ -26,7 +26,6 @@ from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
-from genclf.tables.columns import Column
 from genclf.tables.place import Place
 
 
@@ -121,23 +120,12 @@ def checked_pieces(
         for _, path, support, cells in named_arrays(clf.support, arrays_of(rows)[0]):
             part = path[0] if path else None
             if part in by_jax and not is_sparse(cells):
-                _refuse(
-                    ~np.asarray(support.valid(jnp.asarray(cells))),
-                    cells,
-                    support.expected,
-                    place,
-                    schema.columns_of(part),
-                )
+                wrong = ~np.asarray(support.valid(jnp.asarray(cells)))
+                names = [c.name for c in schema.columns_of(part) for _ in range(c.width)]
+                for j in np.flatnonzero(wrong.any(0)):
+                    place.refuse(wrong[:, j], cells[:, j].tolist(), names[j], support.expected)
         first += len(rows.label)
         yield rows
-
-
-def _refuse(
-    wrong: np.ndarray, cells: np.ndarray, expected: str, place: Place, columns: list[Column]
-) -> None:
-    names = np.repeat([column.name for column in columns], [column.width for column in columns])
-    for j in np.flatnonzero(wrong.any(0)):
-        place.refuse(wrong[:, j], cells[:, j].tolist(), str(names[j]), expected)
 
 
 def arrays_of(rows: Rows) -> tuple[PyTree, np.ndarray, np.ndarray]:

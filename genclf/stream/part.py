@@ -11,7 +11,7 @@ import numpy as np
 
 from genclf.arguments.calls import checked_call
 from genclf.files.annotations import Axes, field_types, mismatch
-from genclf.files.container import FileError, from_bytes, to_bytes
+from genclf.files.container import FileError, from_bytes, put, take, to_bytes
 from genclf.stream.extending import extended
 from genclf.sums.host import HostClassifier, HostMoments, HostStats, HostSums, merge_host
 from genclf.sums.problems import problem_of_stats
@@ -190,7 +190,7 @@ class Part:
         """The part in the format of `genclf.save`, which has checksums and no code."""
         arrays: dict[str, np.ndarray] = {}
         rest = {f.name: getattr(self, f.name) for f in fields(self)}
-        tree = {name: _put(rest.pop(name), arrays) for name in ("labels", "conditional")}
+        tree = {name: put(rest.pop(name), arrays, _KINDS, {}) for name in ("labels", "conditional")}
         return to_bytes({"part": {**rest, **tree}}, arrays)
 
     @staticmethod
@@ -199,7 +199,9 @@ class Part:
         structure, arrays = from_bytes(content)
         try:
             part = dict(structure["part"])
-            tree = {name: _take(part.pop(name), arrays) for name in ("labels", "conditional")}
+            tree = {
+                name: take(part.pop(name), arrays, _KINDS, {}) for name in ("labels", "conditional")
+            }
             part["part_ids"] = tuple(part["part_ids"])
             found = Part(**part, **tree)
             wrong = _problem(found)
@@ -244,31 +246,6 @@ _KINDS: dict[str, type] = {
     "moments": HostMoments,
     "classifier": HostClassifier,
 }
-
-
-def _put(node: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The structure of statistics; their arrays are put in `arrays`, under numbers."""
-    if isinstance(node, np.ndarray):
-        name = str(len(arrays))
-        arrays[name] = np.ascontiguousarray(node)
-        return ["array", name]
-    if node is None or isinstance(node, str):
-        return node
-    if isinstance(node, dict):
-        return {key: _put(item, arrays) for key, item in node.items()}
-    kind = next(kind for kind, cls in _KINDS.items() if isinstance(node, cls))
-    return [kind, {f.name: _put(getattr(node, f.name), arrays) for f in fields(node)}]
-
-
-def _take(node: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The statistics of a structure that `_put` made."""
-    if node is None or isinstance(node, str):
-        return node
-    kind, inside = node if isinstance(node, list) else (None, node)
-    if kind == "array":
-        return arrays[inside]
-    found = {key: _take(item, arrays) for key, item in inside.items()}
-    return found if kind is None else _KINDS[kind](**found)
 
 
 @checked_call

@@ -50,12 +50,10 @@ class PassFile(Store):
     model: bytes
 
     def read(self, digest: str) -> Part | None:
-        """The sum of this pass so far."""
         state = _read(self.path, digest, self.model)
         return None if state is None or state[1] != self.step else state[2]
 
     def write(self, part: Part) -> None:
-        """Write the sum, with the params and the number of the pass."""
         sums = np.frombuffer(part.to_bytes(), np.uint8)
         before, model = (np.frombuffer(a, np.uint8) for a in (self.read_before, self.model))
         state = {"params": self.params, "step": self.step, "sums": sums, "before": before}

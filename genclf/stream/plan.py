@@ -19,7 +19,7 @@ from genclf.families.capabilities import is_additive
 from genclf.families.combined.combinator import leaf_families
 from genclf.families.combined.mixed import mixed_product
 from genclf.families.combined.mixture import Mixture
-from genclf.families.combined.product import Product
+from genclf.families.combined.product import Product, ProductParams
 from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.multinomial import Multinomial
@@ -48,14 +48,14 @@ def generative(clf: Any) -> Classifier:
 
 def kinds_of(clf: Classifier) -> dict[str | None, Kind]:
     """The kind of the columns of each part of a model; a model without parts has the key None."""
-    return {name: _kind(part) for name, part in _parts(clf).items()}
+    return {name: _kind(part) for name, part in named_parts(clf.family).items()}
 
 
-def _parts(clf: Classifier) -> dict[str | None, Family]:
-    family = clf.family
-    if not isinstance(family, Product):
-        return {None: family}
-    return {str(name): part for name, part in family.parts.items()}
+def named_parts(whole: Any) -> dict[str | None, Any]:
+    """The parts of a family or a density by name; one without parts has the key None."""
+    if not isinstance(whole, Product | ProductParams):
+        return {None: whole}
+    return {str(name): part for name, part in whole.parts.items()}
 
 
 def _leaves(family: Family) -> list[Family]:
@@ -112,7 +112,7 @@ def parts_of(
             f"model {clf.num_classes}: give all classes by classes=, or scan all batches"
         )
     found, rows = [], {}
-    for name, family in _parts(clf).items():
+    for name, family in named_parts(clf.family).items():
         own = [column for column in columns if column.part == name]
         if not own:
             raise ValueError(f"part {name!r} of the model has no column in the schema")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.calls import checked_call
-from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES
-from genclf.files.container import FileError, from_bytes, replace_file, to_bytes
+from genclf.files.container import FileError, from_bytes, put, replace_file, take, to_bytes
 from genclf.numerics.scores.gaussian import GaussianScores
 from genclf.numerics.scores.linear import LinearScore
 from genclf.numerics.scores.means import Means
@@ -37,7 +37,7 @@ else:  # imports JAX, which a loaded predictor does not need
     Fitted = object
 
 _ROWS = Place("rows", 0)
-_KINDS: dict[str, Any] = {
+_KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *(BernoulliScores, CategoricalScores, GaussianScores, MultinomialScores, PoissonScores),
@@ -119,10 +119,11 @@ class Predictor:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the predictor to a file, which is replaced atomically; see `genclf.save`."""
         arrays: dict[str, np.ndarray] = {}
+        written = partial(put, arrays=arrays, kinds=_KINDS, scales=SCALES)
         scores = {
-            "log_prior": _put(self.scores.log_prior, arrays),
-            "parts": [[name, _put(part, arrays)] for name, part in self.scores.parts.items()],
-            "calibration": _put(self.scores.calibration, arrays),
+            "log_prior": written(self.scores.log_prior),
+            "parts": [[name, written(part)] for name, part in self.scores.parts.items()],
+            "calibration": written(self.scores.calibration),
         }
         structure = {"predictor": {"schema": self.schema.to_json(), **scores}}
         replace_file(Path(path), to_bytes(structure, arrays))
@@ -140,10 +141,11 @@ class Predictor:
             if "predictor" not in structure:
                 raise FileError("it holds no predictor: read it by genclf.load")
             given = structure["predictor"]
+            read = partial(take, arrays=arrays, kinds=_KINDS, scales=SCALES)
             scores = HostScores(
-                _take(given["log_prior"], arrays),
-                {name: _take(part, arrays) for name, part in given["parts"]},
-                _take(given["calibration"], arrays),
+                read(given["log_prior"]),
+                {name: read(part) for name, part in given["parts"]},
+                read(given["calibration"]),
             )
             schema = Schema.from_json(given["schema"])
             if any(column.kind == "text" for column in schema.columns):
@@ -153,32 +155,3 @@ class Predictor:
             raise FileError(f"{path}: {error}") from error
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise FileError(f"{path}: it does not hold a predictor: {error}") from error
-
-
-def _put(node: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The structure of scores; their arrays are put in `arrays`, under numbers."""
-    if isinstance(node, np.ndarray | np.generic):
-        arrays[name := str(len(arrays))] = np.ascontiguousarray(node).reshape(np.shape(node))
-        return ["array", name]
-    if isinstance(node, Scale):
-        return ["scale", next(form for form, own in SCALES.items() if own is node)]
-    if type(node) is tuple:
-        return ["tuple", [_put(item, arrays) for item in node]]
-    if is_dataclass(node) or isinstance(node, Means):
-        names = [f.name for f in fields(node)] if is_dataclass(node) else Means._fields
-        return [type(node).__name__, {name: _put(getattr(node, name), arrays) for name in names}]
-    return node
-
-
-def _take(node: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """The scores of a structure that `_put` made."""
-    if not isinstance(node, list):
-        return node
-    kind, inside = node
-    if kind == "array":
-        return arrays[inside]
-    if kind == "scale":
-        return SCALES[inside]
-    if kind == "tuple":
-        return tuple(_take(item, arrays) for item in inside)
-    return _KINDS[kind](**{name: _take(item, arrays) for name, item in inside.items()})

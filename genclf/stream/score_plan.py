@@ -15,13 +15,13 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
 from genclf.families.base import Density
-from genclf.families.combined.product import ProductParams
 from genclf.families.counts.bernoulli_params import BernoulliParams
 from genclf.families.counts.categorical_params import CategoricalParams
 from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.families.counts.poisson import PoissonParams
 from genclf.families.gaussian.params import GaussianParams
 from genclf.stream.partial import SCHEMA
+from genclf.stream.plan import named_parts
 from genclf.stream.schema import Schema
 from genclf.stream.scoring import (
     BernoulliScores,
@@ -36,19 +36,7 @@ from genclf.tables.columns import Column
 
 @checked_arguments(any_model=True, schema=SCHEMA)
 def host_scores(params: Fitted, schema: Schema) -> HostScores:
-    """An object that scores the rows of a schema under these params, on machines without JAX.
-
-    Args:
-        params: a fitted classifier of `Gaussian`, `Categorical`, `Bernoulli`, `Multinomial` and
-            `Poisson` densities, or of a `Product` of them; perhaps with calibrated posteriors.
-        schema: how it reads the columns.
-
-    Returns:
-        A `HostScores`, in float64; it can be pickled.
-
-    Raises:
-        ValueError: the params do not fit the schema, or only JAX can score them.
-    """
+    """The scores of `Predictor.of`, in float64; the arguments and errors are the same."""
     if isinstance(params, CalibratedParams):
         own = jax.tree.map(lambda a: np.asarray(a, np.float64), (params.slope, params.bias))
         return replace(host_scores(params.params, schema), calibration=own)
@@ -60,7 +48,7 @@ def host_scores(params: Fitted, schema: Schema) -> HostScores:
             f"{len(schema.classes)} classes: expected {(len(schema.classes),)}"
         )
     params = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
-    given = _parts(params.conditional)
+    given = named_parts(params.conditional)
     wanted = {part.name for part in schema.parts}
     if given.keys() != wanted:
         raise ValueError(
@@ -73,12 +61,6 @@ def host_scores(params: Fitted, schema: Schema) -> HostScores:
         _check_columns(density, [c for c in schema.columns if c.part == name])
     log_prior: Any = params.log_prior
     return HostScores(log_prior, parts)
-
-
-def _parts(conditional: Density) -> dict[str | None, Density]:
-    if isinstance(conditional, ProductParams):
-        return {str(name): part for name, part in conditional.parts.items()}
-    return {None: conditional}
 
 
 def _named(parts: Iterable[str | None]) -> str:

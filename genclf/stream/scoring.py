@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from genclf.numerics.scores.counts import log_poisson
+from genclf.numerics.logarithms import log_poisson
 from genclf.numerics.scores.linear import LinearScore
 from genclf.numerics.scores.posterior import with_slope_and_bias
 from genclf.stream.rows import Rows

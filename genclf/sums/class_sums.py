@@ -78,15 +78,11 @@ def rows_in_parts(num_classes: int) -> int:
 
 def zero_partial_sums(zero: Float[Array, "K d"], n: int) -> Pair:
     """Partial sums of n rows, all 0."""
-    length = len(zero) + _more(n, len(zero))
-    every = jnp.broadcast_to(zero[:1], (length, zero.shape[1]))
-    return every, every
-
-
-def _more(n: int, num_classes: int) -> int:
-    """The number of partial sums in addition to one per class."""
+    num_classes, d = zero.shape
     more = _most(n, num_classes)
-    return min(more, (_MOST_PARTS - 1) * num_classes) if more >= _FEW_PARTS else 0
+    more = min(more, (_MOST_PARTS - 1) * num_classes) if more >= _FEW_PARTS else 0
+    every = jnp.broadcast_to(zero[:1], (num_classes + more, d))
+    return every, every
 
 
 def _most(n: int, num_classes: int) -> int:

@@ -14,6 +14,7 @@ from genclf.arguments.unlikely import needs_no_derivative
 from genclf.numerics import batched, loops
 from genclf.numerics.compensated import Pair
 from genclf.numerics.double import in_double, widen
+from genclf.numerics.members import part
 from genclf.numerics.namespace import Array, namespace, on_host
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import map_in_blocks
@@ -111,16 +112,12 @@ def by_classes(f: Callable[[T], R], of: T) -> R:
     num_classes, d = matrices.shape[:2]
     if jax.typeof(matrices).sharding.spec[0] is not None:
         return f(of)  # each device has some of the classes
-    leaves, structure = jax.tree.flatten(of)
-    shared = [len(a) == 1 < num_classes for a in leaves]
+    own, put = part(of, [len(a) == num_classes for a in jax.tree.leaves(of)])
 
     def of_some(own: list[Array]) -> R:
-        each = iter(own)
-        one = lambda a: jnp.broadcast_to(a, (len(own[0]), *a.shape[1:]))  # noqa: E731
-        parts = [one(a) if is_one else next(each) for a, is_one in zip(leaves, shared, strict=True)]
-        return f(jax.tree.unflatten(structure, parts))
+        each = lambda a: jnp.broadcast_to(a, (len(own[0]), *a.shape[1:]))  # noqa: E731
+        return f(jax.tree.map(each, put(own)))
 
-    own = [a for a, is_one in zip(leaves, shared, strict=True) if not is_one]
     return map_in_blocks(of_some, own, max(1, _TOGETHER // d**2))
 
 

@@ -87,7 +87,9 @@ def moments_by(
     few = is_at_most(n, d)  # then the scatter is singular, whatever its rounding
     pieces = _PIECES if d >= _MANY_FEATURES and not (few or exact) else 1
     found = read(centre, Products(exact, pieces))
-    found = _without_low(found) if single_floats and few and not exact else found
+    if single_floats and few and not exact and (low := found.rounding):
+        low = (*low[:2], jnp.zeros_like(low[2]))  # marks products in float32
+        found = Moments(found.count, found.mean, found.scatter, low)
     # With few rows, the points are the means of all rows.
     may_cancel = near is not None or not is_at_most(n, ALL_ROWS)
     may_lose = single_floats and not exact and not few and near is None
@@ -108,10 +110,3 @@ def moments_by(
         return jax.tree.map(lambda a, b: jnp.where(is_inexact, a, b), second, found)
 
     return loops.unlikely(is_inexact, again, lambda: found)
-
-
-def _without_low(found: Moments) -> Moments:
-    """The moments, with a low part of 0 for the scatter: this marks products in float32."""
-    low = found.rounding
-    low = low and (*low[:2], jnp.zeros_like(low[2]))
-    return Moments(found.count, found.mean, found.scatter, low)

@@ -24,7 +24,8 @@ def relabelled(stats: T, to: ClassMap, num_classes: int) -> T:
     A known map without two classes in one moves numbers and computes none.
     """
     if isinstance(stats, ClassifierStats):
-        labels = _relabelled(stats.labels, _of_labels(stats.labels), to, num_classes)
+        axes = jax.tree.map(lambda a: -1, stats.labels)
+        labels = _relabelled(stats.labels, axes, to, num_classes)
         inside = relabelled(stats.conditional, to, num_classes)
         return ClassifierStats(labels, inside, stats.statistic)  # type: ignore[return-value]
 
@@ -32,10 +33,6 @@ def relabelled(stats: T, to: ClassMap, num_classes: int) -> T:
         return _relabelled(s, s.class_axes(), to, num_classes)
 
     return jax.tree.map(one, stats, is_leaf=is_statistic)
-
-
-def _of_labels(labels: Sums) -> Sums:
-    return jax.tree.map(lambda a: -1, labels)
 
 
 def _relabelled(s: Any, axes: Any, to: ClassMap, num_classes: int) -> Any:

@@ -200,8 +200,9 @@ def sparse_rows(given: Any, name: str) -> Sparse:
         return _of_scipy(given, name)
     if given.n_batch or given.n_dense:
         raise ValueError(f"{name} is {given}, expected a BCOO without batch and dense axes")
-    stays = is_traced(given) or _is_on_accelerator(given)
-    return _of_bcoo(given) if stays else _on_host(given, name)
+    if is_traced(given) or any(device.platform != "cpu" for device in given.data.devices()):
+        return _of_bcoo(given)
+    return _on_host(given, name)
 
 
 def _is_bcoo(given: object) -> bool:
@@ -229,11 +230,6 @@ def canonical(given: Matrix) -> Csr:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
-
-
-def _is_on_accelerator(given: BCOO) -> bool:
-    """Whether the cells are in the memory of an accelerator."""
-    return any(device.platform != "cpu" for device in given.data.devices())
 
 
 def _on_host(given: BCOO, name: str) -> HostRows:

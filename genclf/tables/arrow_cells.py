@@ -46,12 +46,10 @@ class ArrowCells(Cells):
 
     @cached_property
     def type(self) -> str:  # type: ignore[override]
-        """What the cells are, in words."""
         return _what_is(self.column.type)
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """How many numbers a cell holds."""
         return self.column.type.list_size if self.type == LISTS else 1
 
     @property

@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, PyTree
 
-from genclf.classifier.by_numpy import (
-    by_numpy,
-    fit_by_numpy,
-    terms_by_numpy,
-)
+from genclf.classifier.by_numpy import by_numpy, fit_by_numpy, terms_by_numpy
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.pieces import rows_of
 from genclf.numerics.logarithms import logsumexp
+from genclf.tables.arrays import codes_in, numbers_in
 from genclf.tables.candidates import Candidate
 from genclf.tables.columns import Column
-from genclf.tables.design import design_matrix
-from genclf.tables.frames import CellsOf
+from genclf.tables.frames import CellsOf, num_rows
 from genclf.tables.held_out import HeldOut, scored
+from genclf.tables.place import Place
 from genclf.tables.training_words import of_all_words
 from genclf.tables.trials import Trial
 
@@ -45,6 +42,32 @@ def on_columns(
     looks_at = "all columns but texts" if has_text else "all columns"
     scores = _softmax(lambda train: x, y, folds, w)
     return [Trial("softmax regression (baseline)", looks_at, None, (), scores)]
+
+
+def design_matrix(cells: CellsOf, columns: Sequence[Column]) -> Float[np.ndarray, "n p"]:
+    """Standardized numbers, and an indicator of each value and of missing numbers.
+
+    A missing number is the mean, 0. Texts, and columns without variance, are left out.
+    """
+    place = Place("table")
+    found = [np.zeros((num_rows(cells), 0))]
+    for column in columns:
+        own = cells.get(column.name)
+        if own is None or column.kind in ("drop", "text"):
+            continue
+        if column.is_coded:
+            code = codes_in(own, column, place, learning=False)
+            found.append((code[:, None] == np.arange(column.size)).astype(float))
+            continue
+        number = numbers_in(own, column, place)
+        hole = np.isnan(number).any(1, keepdims=True)
+        seen = number[~hole[:, 0]]
+        scale = seen.std(0)
+        scaled = np.where(hole, 0, (number - seen.mean(0)) / np.where(scale > 0, scale, 1))
+        found.append(scaled[:, scale > 0])
+        if hole.any():
+            found.append(hole.astype(float))
+    return np.hstack(found)
 
 
 def on_terms(

@@ -58,15 +58,19 @@ def candidates(
         family = mixed_product({"kernel": ()}, alpha=1.0, ridge=0.0).parts["kernel"]
         naive.append(Candidate("kernel naive Bayes", _count(kernel), kernel, {"": family}))
     if binary := _of_kind(columns, "binary"):
-        families: dict[str, Family] = {"": _of_binary(binary)}
+        # A missing or another value makes a third one.
+        is_bits = all(column.size == 2 for column in binary)
+        of_two = Bernoulli(missing="marginalize")
+        families: dict[str, Family] = {"": of_two if is_bits else _categorical(binary)}
         naive.append(Candidate("Bernoulli naive Bayes", _count(binary), binary, families))
     if categorical := _of_kind(columns, "categorical", "binned"):
-        families = {"": Categorical(_sizes(categorical), missing="marginalize")}
+        families = {"": _categorical(categorical)}
         naive.append(
             Candidate("categorical naive Bayes", _count(categorical), categorical, families)
         )
     if count := _of_kind(columns, "count"):
-        naive.append(Candidate("multinomial naive Bayes", _count(count), count, _WORDS))
+        families = {"": Multinomial()}
+        naive.append(Candidate("multinomial naive Bayes", _count(count), count, families))
     for text in _of_kind(columns, "text"):
         words = f"words of {text.name}"
         families = {"": TrainingWords(Multinomial())}
@@ -77,24 +81,13 @@ def candidates(
     return found
 
 
-_WORDS: dict[str, Family] = {"": Multinomial()}
-
-
 def _of_kind(columns: Sequence[Column], *kinds: str) -> tuple[Column, ...]:
     """The columns of these kinds, for a model without parts."""
     return tuple(replace(column, part=None) for column in columns if column.kind in kinds)
 
 
-def _of_binary(columns: Sequence[Column]) -> Family:
-    """Bernoulli densities, unless a missing or another value makes a third one."""
-    sizes = _sizes(columns)
-    if set(sizes) == {2}:
-        return Bernoulli(missing="marginalize")
-    return Categorical(sizes, missing="marginalize")
-
-
-def _sizes(columns: Sequence[Column]) -> tuple[int, ...]:
-    return tuple(column.size for column in columns)
+def _categorical(columns: Sequence[Column]) -> Categorical:
+    return Categorical(tuple(column.size for column in columns), missing="marginalize")
 
 
 def _mixed(columns: Sequence[Column]) -> Candidate:

@@ -88,14 +88,12 @@ class NumberCells(Cells):
 
     @cached_property
     def type(self) -> str:  # type: ignore[override]
-        """What the cells are, in words."""
         if self.array.dtype != bool and not (self.array == self.array).any():
             return NULLS
         return TRUTH if self.array.dtype == bool else NUMBERS if self.array.ndim == 1 else LISTS
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """How many numbers a cell holds."""
         return 1 if self.array.ndim == 1 else self.array.shape[1]
 
     def __len__(self) -> int:
@@ -134,7 +132,6 @@ class ObjectCells(Cells):
 
     @cached_property
     def type(self) -> str:  # type: ignore[override]
-        """What the cells are, in words."""
         names = sorted({_name(kind) for kind in {*map(type, self.cells)} - {type(None)}})
         if names == [LISTS]:
             of = {kind for cell in self.cells if cell is not None for kind in _types(cell)}
@@ -145,7 +142,6 @@ class ObjectCells(Cells):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """How many numbers a cell holds."""
         if self.type != LISTS:
             return 1
         return next(len(cell) for cell in self.cells if cell is not None)

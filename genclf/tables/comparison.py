@@ -37,9 +37,8 @@ from genclf.tables.held_out import stratified_folds
 from genclf.tables.kinds import Given, Reading
 from genclf.tables.labels import TableError, label_of, usable_rows
 from genclf.tables.model import TableModel
-from genclf.tables.notes import score_notes, table_notes
 from genclf.tables.place import Place
-from genclf.tables.remarks import column_remarks, misfits
+from genclf.tables.remarks import column_remarks, misfits, score_notes, table_notes
 from genclf.tables.training_words import of_all_words
 from genclf.tables.trials import ModelScore, Trial, trials_of
 

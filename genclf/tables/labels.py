@@ -113,17 +113,11 @@ def usable_rows(label: Cells, name: Any, weight: np.ndarray | None = None) -> Us
         )
     rows = np.flatnonzero(np.isin(code, kept))
     y = np.searchsorted(kept, code[rows]).astype(np.int32)
-    classes = _as_given(label, [values[k] for k in kept], unlabelled > 0)
+    classes = np.array([values[k] for k in kept], bool if label.type == TRUTH else None)
+    if isinstance(label, NumberCells) and label.array.dtype.kind == "f" and not unlabelled:
+        classes = classes.astype(label.array.dtype)  # where holes made no floats
     names = [names[k] for k in kept]
     return UsableRows(rows, y, classes, names, rare, unlabelled, int(idle.sum()))
-
-
-def _as_given(label: Cells, values: list[Value], has_holes: bool) -> Shaped[np.ndarray, "K"]:
-    """The classes as the table holds them: floats stay floats, unless a hole made them so."""
-    found = np.array(values, bool if label.type == TRUTH else None)
-    if isinstance(label, NumberCells) and label.array.dtype.kind == "f" and not has_holes:
-        return found.astype(label.array.dtype)
-    return found
 
 
 def some(names: Sequence[str], most: int = 10) -> str:

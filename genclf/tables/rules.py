@@ -78,7 +78,7 @@ def kind_by_rules(
     if cells.type not in OF_VALUES:
         return "drop", f"{cells.type}: make numbers or strings of it"
     n, distinct = len(cells), len(set(code[code >= 0].tolist()))
-    if labels is not None and _is_copy(values, code, labels):
+    if labels is not None and any(labels) and (values_as_strings(values, code) == labels).all():
         return "drop", "a copy of the label"
     if cells.type == NUMBERS and not cells.is_category:
         return _kind_of_numbers(cells.numbers()[:, 0], values, rows)
@@ -144,11 +144,6 @@ def listed(values: Sequence[Value | None]) -> str:
     names = [name if name.strip() else repr(name) for name in names_of(known)]
     shown = ", ".join(names + ["(missing)"] * (None in values))
     return f"{len(values)} values: {shown if len(shown) <= 24 else shown[:21] + '...'}"
-
-
-def _is_copy(values: Sequence[Value | None], code: np.ndarray, labels: np.ndarray) -> bool:
-    """Whether a column holds the values of the label, however they are typed."""
-    return any(labels) and bool((values_as_strings(values, code) == labels).all())
 
 
 def values_as_strings(values: Sequence[Value | None], code: np.ndarray) -> np.ndarray:

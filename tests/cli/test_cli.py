@@ -10,9 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 import genclf as gcf
+from genclf.cli.demo import three_roads
 from genclf.cli.main import main
 from genclf.cli.report import open_console
-from genclf.cli.roads import three_roads
 from genclf.cli.text_tables import parsed
 from genclf.tables.frames import cells_of
 from genclf.tables.held_out import held_out, stratified_folds

@@ -11,10 +11,9 @@ from sklearn import metrics
 
 import genclf as gcf
 from genclf.tables import comparison
-from genclf.tables.baselines import on_columns, on_terms
+from genclf.tables.baselines import design_matrix, on_columns, on_terms
 from genclf.tables.candidates import candidates
 from genclf.tables.cells import ObjectCells
-from genclf.tables.design import design_matrix
 from genclf.tables.features import features_of
 from genclf.tables.frames import cells_of
 from genclf.tables.held_out import HeldOut, p_value, stratified_folds

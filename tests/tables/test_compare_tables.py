@@ -8,7 +8,7 @@ import pytest
 import genclf as gcf
 from genclf.tables.frames import cells_of
 from genclf.tables.labels import usable_rows
-from genclf.tables.notes import table_notes
+from genclf.tables.remarks import table_notes
 from tests.cli.test_cli import mixed
 
 pytestmark = pytest.mark.xdist_group("compare")  # one worker makes the comparison that they share

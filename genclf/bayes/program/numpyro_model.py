@@ -53,11 +53,6 @@ def program(
     return run
 
 
-def _require_funsor() -> None:
-    """Raise if funsor, with which numpyro marginalises labels, cannot be imported."""
-    imported("funsor", "bayes", "the marginalisation of unlabelled rows needs")
-
-
 def _mark_invalid(params: ClassifierParams, x: PyTree) -> None:
     """Make the log-density NaN if a cell is outside the support, as in `log_joint`."""
     valid = [rule.valid(block).all() for _, _, rule, block in named_arrays(params.support, x)]
@@ -106,7 +101,7 @@ def _sample_rows(
     # Labels are marginalised where there are examples to infer them from.
     latent = (y < 0) if x is not None else np.zeros(len(y), bool)
     if latent.any():
-        _require_funsor()
+        imported("funsor", "bayes", "the marginalisation of unlabelled rows needs")
     for suffix, plate, rows in (("", "rows", ~latent), ("_unlabelled", "unlabelled_rows", latent)):
         if not rows.any():
             continue

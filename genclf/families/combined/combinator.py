@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import functools
 import operator
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,22 +39,18 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         return type(self)(parts)
 
     def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
-        """The sum over the parts."""
         return self._sum("log_prob", x)
 
     def discriminant(self, x: PyTree) -> Float[Array, "*batch K"]:
-        """The sum of the parts' discriminants."""
         return self._sum("discriminant", x)
 
     def _sum(self, method: str, x: PyTree) -> Float[Array, "*batch K"]:
         return self.total(self.map(lambda part, x: getattr(part, method)(x), self.split(x)))
 
     def log_lik(self, stats: PyTree) -> Float[Array, ""]:
-        """The sum over the parts."""
         return self.total(self.map(lambda part, s: part.log_lik(s), stats))
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> PyTree:
-        """A draw from each part."""
         keys = self.split_key(key, self.inside)
         return self.join(self.map(lambda part, key: part.sample(key, y), keys))
 
@@ -66,7 +61,6 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         return self.join(self.map(lambda part, x: _terms_of(part, x, y, other), self.split(x)))
 
     def constant(self, y: Int[Array, "*batch"], other: Int[Array, "*batch"]) -> Array:
-        """The sum over the parts."""
         of = lambda part: part.constant(y, other) if has(part, HasTerms) else jnp.zeros(y.shape)  # noqa: E731
         return self.total(self.map(of))
 
@@ -74,11 +68,9 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         return self.assemble(self.map(lambda part: part.marginalized()))
 
     def condition(self, x: PyTree, r: Float[Array, "*batch K"]) -> PyTree:
-        """The result of each part."""
         return self.map(lambda part, x: part.condition(x, r), self.split(x))
 
     def sample_missing(self, key: Array, x: PyTree, y: Int[Array, "*shape"]) -> PyTree:
-        """A draw of the missing cells of each part."""
         keys = self.split_key(key, self.inside)
         draw = lambda part, key, x: part.sample_missing(key, x, y)  # noqa: E731
         return self.join(self.map(draw, keys, self.split(x)))
@@ -90,13 +82,6 @@ def _terms_of(part: AnyDensity, x: PyTree, y: Array, other: Array) -> PyTree:
     score = part.discriminant(x)
     of, against = (jnp.take_along_axis(score, k[..., None], axis=-1) for k in (y, other))
     return of - against
-
-
-class _Complete(NamedTuple):
-    """The result of `complete` for one part."""
-
-    log_prob: Array
-    completed: Completed
 
 
 class _CompletedParts(Completed):
@@ -117,27 +102,21 @@ class Combinator(InParts, HasRoads, Latent):
         """Each child family with its part of each tree; `Independent`: of the first column only."""
 
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
-        """The statistics of each part."""
         return self.map(lambda part, x: part.stats(x, w), self.split(x))
 
     def fit(self, x: PyTree, w: ClassWeights) -> AnyDensity:
-        """The density of each part."""
         return self.assemble(self.map(lambda part, x: part.fit(x, w), self.split(x)))
 
     def estimate(self, stats: PyTree) -> AnyDensity:
-        """The estimate of each part."""
         return self.assemble(self.map(lambda part, s: part.estimate(s), stats))
 
     def start(self, stats: PyTree) -> AnyDensity:
-        """The start of each part."""
         return self.assemble(self.map(lambda part, s: part.start(s), stats))
 
     def prior_stats(self, stats: PyTree) -> PyTree:
-        """The pseudo-statistics of each part."""
         return self.map(lambda part, s: part.prior_stats(s), stats)
 
     def log_prior_density(self, params: CombinedParams, stats: PyTree) -> Float[Array, ""]:
-        """The sum over the parts."""
         of_part = lambda part, params, s: part.log_prior_density(params, s)  # noqa: E731
         return self.total(self.map(of_part, params.inside, stats))
 
@@ -145,11 +124,9 @@ class Combinator(InParts, HasRoads, Latent):
         self.map(lambda part, s: part.check_stats(s), stats)
 
     def diagnose(self, stats: PyTree) -> PyTree:
-        """The diagnosis of each part."""
         return self.map(lambda part, s: part.diagnose(s), stats)
 
     def diagnose_rows(self, x: PyTree, w: ClassWeights) -> PyTree:
-        """The diagnosis of each part."""
         return self.map(lambda part, x: part.diagnose_rows(x, w), self.split(x))
 
     @property
@@ -163,21 +140,20 @@ class Combinator(InParts, HasRoads, Latent):
 
     def complete(self, params: CombinedParams, x: PyTree) -> tuple[Float[Array, "n K"], Completed]:
         """The sum of the parts' log-densities, and the completed parts."""
-        of_part = lambda part, params, x: _Complete(*part.complete(params, x))  # noqa: E731
+        of_part = lambda part, params, x: part.complete(params, x)  # noqa: E731
         found = self.map(of_part, params.inside, self.split(x))
-        is_part = lambda node: isinstance(node, _Complete)  # noqa: E731
-        log_prob = jax.tree.map(lambda one: one.log_prob, found, is_leaf=is_part)
-        completed = jax.tree.map(lambda one: one.completed, found, is_leaf=is_part)
+        is_pair = lambda node: isinstance(node, tuple)  # noqa: E731
+        log_prob, completed = (
+            jax.tree.map(operator.itemgetter(i), found, is_leaf=is_pair) for i in range(2)
+        )
         return self.total(log_prob), _CompletedParts(self, completed)
 
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
-        """The initial statistics of each part."""
         split = self.split(x)
         of_part = lambda part, key, x: part.initial_stats(key, x, w, init)  # noqa: E731
         return self.map(of_part, self.split_key(key, split), split)
 
     def distance(self, x: PyTree, seed: PyTree) -> Float[Array, "n"]:
-        """The sum over the parts."""
         of_part = lambda part, x, seed: part.distance(x, seed)  # noqa: E731
         return self.total(self.map(of_part, self.split(x), self.split(seed)))
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Bool, Float, PyTree
 
-from genclf.arguments.hyperparameters import Declared
+from genclf.arguments.hyperparameters import Declared, is_concrete
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.numerics.namespace import Array, namespace
 
@@ -136,6 +136,28 @@ def broadcast_to_last_axes(
     if given != shape[len(shape) - len(given) :]:
         raise ValueError(f"{name} has shape {given}, expected () or the last axes of {shape}")
     return xp.broadcast_to(xp.asarray(value, dtype), shape)
+
+
+def in_form(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
+    """A covariance in this shape; a number, or one for each feature, stands for a diagonal."""
+    if len(shape) == 2 and jnp.ndim(value) < 2:
+        return jnp.diag(broadcast_to_last_axes(value, shape[:1], dtype, name))
+    return broadcast_to_last_axes(value, shape, dtype, name)
+
+
+def covariance_problems(
+    value: Any, name: str, definite: str, is_valid: Callable[[np.ndarray], bool]
+) -> list[str]:
+    """The error message for a concrete covariance of a prior that is not valid."""
+    if value is None or not is_concrete(value):
+        return []
+    matrix = np.asarray(value, np.float64)
+    matrix = matrix if matrix.ndim >= 2 else np.diag(np.atleast_1d(matrix))
+    if matrix.ndim > 2 or matrix.shape[0] != matrix.shape[1]:
+        return [f"{name} of the prior has shape {matrix.shape}, expected (), (d,) or (d, d)"]
+    if is_valid(matrix):
+        return []
+    return [f"{name} of the prior is {value}, expected positive {definite}"]
 
 
 def positive_or_nan(a: Array) -> Array:

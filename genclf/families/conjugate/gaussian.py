@@ -78,13 +78,10 @@ class NormalInverseWishartDistribution(Conjugate):
 
     @property
     def proper(self) -> Bool[Array, "K"]:
-        return (self.kappa > 0) & self._proper_covariance()
-
-    def _proper_covariance(self) -> Bool[Array, "K"]:
         root = self.root()
         regular = jnp.isfinite(root).all(tuple(range(1, root.ndim)))
         regular = regular & (self._diagonal() > 0).all(-1) & (self.dof > self._p - 1)
-        return jnp.broadcast_to(regular, self.kappa.shape)
+        return (self.kappa > 0) & jnp.broadcast_to(regular, self.kappa.shape)
 
     def why_improper(self, k: int) -> str:
         copy = 0 if self.shared else k

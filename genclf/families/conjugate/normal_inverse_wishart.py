@@ -16,7 +16,12 @@ from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.scales import SCALES, Covariance
-from genclf.families.conjugate.base import Prior, broadcast_to_last_axes
+from genclf.families.conjugate.base import (
+    Prior,
+    broadcast_to_last_axes,
+    covariance_problems,
+    in_form,
+)
 from genclf.families.conjugate.gaussian import NormalInverseWishartDistribution
 from genclf.numerics.namespace import Array
 from genclf.sums.statistics import Moments
@@ -87,17 +92,7 @@ class NormalInverseWishart(Prior):
         known = self.dof is not None and is_concrete(self.dof) and isinstance(p, int)
         if known and not self.dof > p - 1:
             wrong.append(f"dof of the prior is {self.dof}, expected > p - 1 = {p - 1}")
-        if self.scale is None or not is_concrete(self.scale):
-            return wrong
-        matrix = np.asarray(self.scale, np.float64)
-        matrix = matrix if matrix.ndim >= 2 else np.diag(np.atleast_1d(matrix))
-        if matrix.ndim > 2 or matrix.shape[0] != matrix.shape[1]:
-            wrong.append(
-                f"scale of the prior has shape {matrix.shape}, expected (), (d,) or (d, d)"
-            )
-        elif not _positive_definite(matrix):
-            wrong.append(f"scale of the prior is {self.scale}, expected positive definite")
-        return wrong
+        return wrong + covariance_problems(self.scale, "scale", "definite", _positive_definite)
 
     def degrees(self, p: int) -> Any:
         """`dof`, or p + 2 if it is None."""
@@ -145,10 +140,8 @@ class NormalInverseWishart(Prior):
                 variance = variance.mean(keepdims=True)
             scale = (dof[0] - p + 1) * variance
             scale = jnp.diag(scale) if arithmetic.is_full else scale
-        elif arithmetic.is_full and jnp.ndim(self.scale) < 2:
-            scale = jnp.diag(broadcast_to_last_axes(self.scale, (d,), dtype, "scale"))
         else:
-            scale = broadcast_to_last_axes(self.scale, shape, dtype, "scale")
+            scale = in_form(self.scale, shape, dtype, "scale")
         # Without data, a mean or scale of None cannot be set.
         known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
         valid = known & (kappa > 0).all() & (dof > p - 1).all()

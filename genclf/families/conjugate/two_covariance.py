@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,10 +13,14 @@ from jaxtyping import Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES
-from genclf.arguments.hyperparameters import is_concrete
 from genclf.covariance.pencil import Pencil, is_covariance, pencil_of
 from genclf.covariance.scales import SCALES, Covariance
-from genclf.families.conjugate.base import Prior, broadcast_to_last_axes
+from genclf.families.conjugate.base import (
+    Prior,
+    broadcast_to_last_axes,
+    covariance_problems,
+    in_form,
+)
 from genclf.families.conjugate.normal import NormalDistribution, mean_deviations
 from genclf.numerics.namespace import Array, is_traced
 from genclf.numerics.products import matmul
@@ -85,20 +90,9 @@ class TwoCovariance(Prior):
     def problems(self, p: Any = None) -> list[str]:
         """Error messages for the concrete numbers."""
         del p
-        wrong = []
-        for name, definite in (("between", "semi-definite"), ("within", "definite")):
-            value = getattr(self, name)
-            if value is None or not is_concrete(value):
-                continue
-            matrix = np.asarray(value, np.float64)
-            matrix = matrix if matrix.ndim >= 2 else np.diag(np.atleast_1d(matrix))
-            if matrix.ndim > 2 or matrix.shape[0] != matrix.shape[1]:
-                wrong.append(
-                    f"{name} of the prior has shape {matrix.shape}, expected (), (d,) or (d, d)"
-                )
-            elif not _is_positive(matrix, strictly=name == "within"):
-                wrong.append(f"{name} of the prior is {value}, expected positive {definite}")
-        return wrong
+        semi, strict = (partial(_is_positive, strictly=strictly) for strictly in (False, True))
+        between = covariance_problems(self.between, "between", "semi-definite", semi)
+        return between + covariance_problems(self.within, "within", "definite", strict)
 
     def check_determined(self, stats: Moments, spherical: bool) -> None:
         """Raise if concrete statistics do not tell the numbers that are left to them."""
@@ -157,7 +151,7 @@ class TwoCovariance(Prior):
         given = {"within": self.within, "between": self.between}
         diagonal = all(value is not None and jnp.ndim(value) < 2 for value in given.values())
         forms = {
-            name: None if value is None else _in_shape(value, shape, stats.mean.dtype, name)
+            name: None if value is None else in_form(value, shape, stats.mean.dtype, name)
             for name, value in given.items()
         }
         within = forms["within"]
@@ -237,12 +231,6 @@ def overall_mean(stats: Moments, pencil: Pencil) -> Float[Array, "d"]:
     total = weight.sum(0)
     weighted = (weight * pencil.coordinates(mean_deviations(stats, middle))).sum(0)
     return middle + pencil.back((weighted / jnp.where(total > 0, total, jnp.nan))[None])[0]
-
-
-def _in_shape(value: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Array:
-    if len(shape) == 2 and jnp.ndim(value) < 2:
-        return jnp.diag(broadcast_to_last_axes(value, shape[:1], dtype, name))
-    return broadcast_to_last_axes(value, shape, dtype, name)
 
 
 def _is_positive(matrix: Any, strictly: bool) -> bool:

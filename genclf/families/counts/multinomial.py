@@ -105,8 +105,7 @@ class Multinomial(Smoothed):
 
     @property
     def support(self) -> Support:
-        counts = replace(COUNTS, repeats=not self.presence)
-        return self.allowing(counts)
+        return self.allowing(replace(COUNTS, repeats=not self.presence))
 
     @property
     def hidden(self) -> bool:

@@ -78,8 +78,7 @@ class MultinomialParams(CountParams):
 
     @property
     def support(self) -> Support:
-        counts = replace(COUNTS, repeats=not self.presence)
-        return self.allowing(counts)
+        return self.allowing(replace(COUNTS, repeats=not self.presence))
 
     @property
     def parameters(self) -> dict[str, Parameter]:

@@ -12,17 +12,16 @@ from jaxtyping import Float, Int, Shaped
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.families.capabilities import HasTerms
-from genclf.families.counts.events import EVENTS, counted
+from genclf.families.counts.smoothed import EVENTS, counted
 from genclf.families.missing import MayMiss, Missing
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics import loops
 from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
-from genclf.numerics.logarithms import log_pochhammer_remainder
+from genclf.numerics.logarithms import log_factorial_remainder, log_pochhammer_remainder
 from genclf.numerics.namespace import Array
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import over_rows
-from genclf.numerics.scores.counts import log_factorial_remainder
 
 _LARGE = 64  # a count above which the term common to all classes dominates the score
 

@@ -14,17 +14,15 @@ from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.static import static
 from genclf.families.conjugate.gamma import Gamma, GammaDistribution, split_events
-from genclf.families.counts.events import EVENTS, counted
 from genclf.families.counts.negative_binomial import NegativeBinomialParams
-from genclf.families.counts.smoothed import CountParams, Smoothed
+from genclf.families.counts.smoothed import EVENTS, CountParams, Smoothed, counted
 from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.mode import mode
 from genclf.families.support import Support
-from genclf.numerics.logarithms import gammaln, safe_log, times_log
+from genclf.numerics.logarithms import gammaln, log_poisson, safe_log, times_log
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.products import matmul
 from genclf.numerics.row_blocks import over_rows
-from genclf.numerics.scores.counts import log_poisson
 from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums
 from genclf.sums.blocks import ClassWeights, accumulate

@@ -1,4 +1,7 @@
-"""Base classes of the families of counts: smoothing by alpha or a prior, and missing cells."""
+"""Base classes of the families of counts: smoothing by alpha or a prior, and missing cells.
+
+And counts of events: whole numbers without an upper bound.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Bool, Int, PyTree
+from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.families.base import Params
 from genclf.families.capabilities import (
@@ -21,7 +24,19 @@ from genclf.families.capabilities import (
 from genclf.families.conjugate.base import Prior
 from genclf.families.conjugate.dirichlet import smoothing_problems
 from genclf.families.missing import MayMiss, is_missing
-from genclf.numerics.namespace import Array
+from genclf.families.support import Support, nan_outside_support
+from genclf.numerics.namespace import Array, namespace
+
+EVENTS = Support(
+    lambda x: (x >= 0) & (x == namespace(x).floor(x)) & namespace(x).isfinite(x),
+    "a whole number 0, 1, 2, ...",
+)
+
+
+def counted(x: Array, of: MayMiss) -> tuple[Float[Array, "*batch d"], Bool[Array, "*batch d"]]:
+    """Counts, 0 where missing and NaN where invalid, and a mask of the observed cells."""
+    xp, seen = namespace(x), of.seen(x)
+    return nan_outside_support(xp.where(seen, x, 0) if of.may_miss else x, EVENTS), seen
 
 
 class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):

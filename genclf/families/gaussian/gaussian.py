@@ -319,7 +319,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         mode of the means, where they move no mean.
         """
         if self.prior is None:
-            return pseudo_examples(stats, self._regularisation(self.ddof), **self._form)
+            return pseudo_examples(stats, self.regularisation(), **self._form)
         pseudo, others = pseudo_and_others(self._given(stats), stats)
         at_mode = merge(stats, pseudo).mean
         return merge(pseudo, Moments(others, at_mode, jnp.zeros_like(stats.scatter)))
@@ -375,17 +375,15 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return predictive_density(posterior)
 
     def _covariance(self, stats: Moments, ddof: Scalar | Array) -> CovarianceEstimate:
-        return estimate_covariance(stats, self._regularisation(ddof), **self._form)
+        return estimate_covariance(stats, self.regularisation(ddof), **self._form)
 
     @property
     def _form(self) -> dict[str, bool]:
         return {"spherical": self.arithmetic.is_spherical, "shared": self.shared}
 
-    def regularisation(self) -> Regularisation:
-        """The hyper-parameters of the covariances."""
-        return self._regularisation(self.ddof)
-
-    def _regularisation(self, ddof: Scalar | Array) -> Regularisation:
+    def regularisation(self, ddof: Scalar | Array | None = None) -> Regularisation:
+        """The hyper-parameters of the covariances, with this ddof or that of the family."""
+        ddof = self.ddof if ddof is None else ddof
         if self.prior is not None:
             return Regularisation(ddof=ddof)
         ridge = self.ridge

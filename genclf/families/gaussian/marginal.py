@@ -35,7 +35,27 @@ class Completion(Completed):
     covariance: Float[Array, "one_or_K d d n"]
 
     def stats(self, w: ClassWeights) -> Moments:
-        return expected_moments(self, w)
+        """Expected moments of the complete rows of each class, given their observed cells.
+
+        A missing cell gets its conditional mean, and the scatter its conditional covariance,
+        without which variances would shrink.
+        """
+        x, rows, pooled = self.x, class_rows(w), len(self.covariance) == 1
+
+        def with_missing() -> Moments:
+            of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
+            found = lax.map(of_class, (self.mean, rows))
+            covariance = self.covariance
+            if len(covariance) == 1:
+                more = einsum("ijn,kn->kij", covariance[0], rows)
+            else:
+                more = einsum("kijn,kn->kij", covariance, rows)
+            found = Moments(found.count, found.mean, found.scatter + more)
+            return found.pool_classes() if pooled else found
+
+        present = (rows != 0).any(0)[:, None]
+        misses = (jnp.isnan(x) & present).any()
+        return loops.cond(misses, with_missing, lambda: moments(x, w, full=True, pooled=pooled))
 
 
 def completed(x: Shaped[Array, "n d"], given: Densities) -> tuple[Float[Array, "n K"], Completion]:
@@ -51,30 +71,6 @@ def trivial_completion(x: Shaped[Array, "n d"], given: Densities) -> Completion:
     """The completion of rows without missing cells."""
     mean = jnp.broadcast_to(x.astype(given.unit.dtype), (len(given.means.high), *x.shape))
     return Completion(x, mean, jnp.zeros((*given.matrix.shape, x.shape[0]), mean.dtype))
-
-
-def expected_moments(completion: Completion, w: ClassWeights) -> Moments:
-    """Expected moments of the complete rows of each class, given their observed cells.
-
-    A missing cell gets its conditional mean, and the scatter its conditional covariance, without
-    which variances would shrink.
-    """
-    x, rows, pooled = completion.x, class_rows(w), len(completion.covariance) == 1
-
-    def with_missing() -> Moments:
-        of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
-        found = lax.map(of_class, (completion.mean, rows))
-        covariance = completion.covariance
-        if len(covariance) == 1:
-            more = einsum("ijn,kn->kij", covariance[0], rows)
-        else:
-            more = einsum("kijn,kn->kij", covariance, rows)
-        found = Moments(found.count, found.mean, found.scatter + more)
-        return found.pool_classes() if pooled else found
-
-    present = (rows != 0).any(0)[:, None]
-    misses = (jnp.isnan(x) & present).any()
-    return loops.cond(misses, with_missing, lambda: moments(x, w, full=True, pooled=pooled))
 
 
 def missing_given_seen(

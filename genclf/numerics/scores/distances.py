@@ -67,11 +67,17 @@ def distances(
     def one_by_one(x: Array) -> Array:
         if own:
             return _from_each_class(x, means, inverse, arithmetic)
-        return _from_all_means(x, means, inverse[0], arithmetic)
+        deviation = means.at(None).subtracted_from(x[:, None])
+        lengths = arithmetic.squared_lengths(inverse[0], deviation.reshape(-1, d))
+        return lengths.reshape(deviation.shape[:2])
 
     def found() -> Array:
         size = 4 * d if own and arithmetic.is_full else max(d, num_classes) // 2
-        by = lambda f: _by_blocks(in_range(f), x, means, reduce, size)  # noqa: E731
+
+        def by(f: Callable[[Array], Array]) -> Array:
+            of_block = lambda x: reduce(in_range(f)(x.astype(means.high.dtype)))  # noqa: E731
+            return over_rows(of_block, x, 1, size)
+
         is_small = is_at_most(x.size * num_classes * (d if arithmetic.is_full else 4), _QUICK)
         if is_small or (own and arithmetic.is_full):
             return by(one_by_one)
@@ -95,16 +101,6 @@ def _unless_not_finite(x: Shaped[Array, "*batch d"], out: Array) -> Array:
     return loops.unlikely(~xp.isfinite(out).all(), of_finite_rows, lambda: out)
 
 
-def _by_blocks(
-    f: Callable[[Array], Array],
-    x: Array,
-    means: Means,
-    reduce: Callable[[Array], Array],
-    row_size: int,
-) -> Array:
-    return over_rows(lambda x: reduce(f(x.astype(means.high.dtype))), x, 1, row_size)
-
-
 def _from_each_class(
     x: Float[Array, "n d"], means: Means, inverse: Array, arithmetic: Scale
 ) -> Float[Array, "n K"]:
@@ -114,15 +110,6 @@ def _from_each_class(
         return arithmetic.squared_lengths(inverse, from_one(x, means))
 
     return over_classes(of_class, means, inverse, x=x)
-
-
-def _from_all_means(
-    x: Float[Array, "n d"], means: Means, inverse: Array, arithmetic: Scale
-) -> Float[Array, "n K"]:
-    """Distances from differences of rows and means, if the classes share a scale."""
-    deviation = means.at(None).subtracted_from(x[:, None])
-    lengths = arithmetic.squared_lengths(inverse, deviation.reshape(-1, x.shape[1]))
-    return lengths.reshape(deviation.shape[:2])
 
 
 class _Form(abc.ABC):
