@@ -11,8 +11,7 @@ from genclf.arguments.static import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 
 _ASYMMETRY = 1e-5
 

@@ -33,7 +33,7 @@ from genclf.families.capabilities import (
 )
 from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.support import FINITE, Support, nan_outside_support
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.accumulate import dense_sums, moments
 from genclf.sums.blocks import ClassWeights, accumulate, class_rows

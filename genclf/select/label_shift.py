@@ -31,8 +31,7 @@ from genclf.families.structure import named_arrays
 from genclf.fitting.em import EMSolution
 from genclf.fitting.em_convergence import FixedPoint
 from genclf.numerics.logarithms import safe_log
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.simplex import least_squares
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.mixing_shares import Rows, likeliest

@@ -17,8 +17,7 @@ from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.logarithms import LOG_2PI, log_pochhammer
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, matmul
 from genclf.sums.merging import merge
 from genclf.sums.statistics import Moments
 

@@ -21,8 +21,7 @@ from genclf.families.missing import Missing, is_missing
 from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.logarithms import log_sigmoid, safe_log, times_log
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.sparse import HostRows, Sparse, SparseRows

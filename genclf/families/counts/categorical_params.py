@@ -23,8 +23,7 @@ from genclf.families.missing import MayMiss, Missing, is_missing
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log, times_log
-from genclf.numerics.namespace import Array, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.numerics.row_blocks import over_rows
 from genclf.sums.host import LabelledRows
 from genclf.sums.statistics import Sums

@@ -20,8 +20,7 @@ from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import gammaln, log_poisson, safe_log, times_log
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums

@@ -19,8 +19,7 @@ from genclf.families.mode import mode
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.bessel import log_bessel_and_ratios
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, merge_over_blocks

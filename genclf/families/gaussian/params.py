@@ -38,8 +38,7 @@ from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.compensated import zero_low
 from genclf.numerics.logarithms import LOG_2PI
-from genclf.numerics.namespace import Array, constant, namespace
-from genclf.numerics.products import einsum
+from genclf.numerics.namespace import Array, constant, einsum, namespace
 from genclf.numerics.scores.cells import common_norms
 from genclf.numerics.scores.distances import distances
 from genclf.numerics.scores.gaussian import GaussianScores

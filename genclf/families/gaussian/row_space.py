@@ -29,8 +29,7 @@ from genclf.families.gaussian.terms import shared_terms
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import LOG_2PI
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
 from genclf.sums.accumulate import moments
