@@ -10,7 +10,7 @@ from jaxtyping import Float, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole
-from genclf.arguments.static import python_value
+from genclf.arguments.module import python_value
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
+from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.arguments.static import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.numerics.batched import cholesky, eigh, inverse_lower

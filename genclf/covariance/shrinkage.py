@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Shaped
 
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.covariance.fourth import FourthMoments
 from genclf.numerics.double import is_cheap, product
 from genclf.numerics.namespace import Array, matmul, namespace

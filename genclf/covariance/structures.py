@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, Domain, shown, whole
 from genclf.arguments.hyperparameters import Declared
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.covariance.leading import leading, low_rank_root
 from genclf.covariance.magnitudes import rounding_of

@@ -16,8 +16,8 @@ from genclf.arguments.domains import (
     whole,
 )
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.base import Condition, Density, Family, Parametric, Params
 from genclf.families.capabilities import (
     Completed,

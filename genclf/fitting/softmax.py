@@ -19,7 +19,7 @@ from genclf.arguments.domains import (
     one_of,
     whole,
 )
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, Model, Solution

@@ -16,8 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float, Real
 
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.families.base import Scalar
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.namespace import Array, matmul

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
+from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.arguments.static import static
 from genclf.numerics import loops
 from genclf.numerics.compensated import (
     Low,

@@ -11,7 +11,7 @@ from jax.scipy.special import multigammaln
 from jaxtyping import Bool, Float
 
 from genclf.arguments.domains import Scalar
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import FINITES
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.base import Scalar
 from genclf.families.conjugate.beta import zeros_of
 from genclf.families.counts.smoothed import CountParams

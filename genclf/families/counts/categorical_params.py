@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import Domain, whole
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.sharding import compiled
-from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.missing import MayMiss, Missing, is_missing

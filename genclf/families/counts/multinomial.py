@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Completed, Init, Observed
 from genclf.families.conjugate.dirichlet import (

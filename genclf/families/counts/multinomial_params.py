@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES, Scalar
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.missing import Missing, is_missing

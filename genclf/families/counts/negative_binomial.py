@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float, Int, Shaped
 
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.capabilities import HasTerms
 from genclf.families.counts.smoothed import EVENTS, counted
 from genclf.families.missing import MayMiss, Missing

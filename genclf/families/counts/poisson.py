@@ -11,8 +11,8 @@ from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, Scalar
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.conjugate.gamma import Gamma, GammaDistribution, split_events
 from genclf.families.counts.negative_binomial import NegativeBinomialParams
 from genclf.families.counts.smoothed import EVENTS, CountParams, Smoothed, counted

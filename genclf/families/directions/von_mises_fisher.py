@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, NON_NEGATIVES, Scalar
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import Params
 from genclf.families.capabilities import HasLinearForm, HasTerms, Latent
 from genclf.families.mode import mode

@@ -17,7 +17,7 @@ from genclf.arguments.domains import (
     one_of,
 )
 from genclf.arguments.hyperparameters import is_concrete, kind_of
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
 from genclf.covariance.fourth import FourthMoments, fourth_moments
 from genclf.covariance.regularise import (

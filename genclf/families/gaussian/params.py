@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree, Shaped
 from numpy.typing import ArrayLike
 
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Form
 from genclf.families.base import Condition, Params

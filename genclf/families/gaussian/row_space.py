@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.domains import POSITIVES, SHARES, whole
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.regularise import estimate_covariance
