@@ -18,9 +18,7 @@ from genclf.classifier.model import Fitted
 from genclf.families.base import Parametric
 from genclf.families.capabilities import require
 from genclf.families.counts.categorical import NUM_VALUES, Categorical
-from genclf.families.counts.categorical_params import (
-    indicator_columns,
-)
+from genclf.families.counts.categorical_params import indicator_columns
 from genclf.numerics.namespace import Array
 
 

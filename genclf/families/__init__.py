@@ -6,15 +6,7 @@ densities, `Family` and `Parametric` those of the families that fit them.
 docs/design/families.md explains the design decisions.
 """
 
-from genclf.arguments.domains import (
-    FLAG,
-    NON_NEGATIVE,
-    POSITIVE,
-    Domain,
-    Scalar,
-    one_of,
-    whole,
-)
+from genclf.arguments.domains import FLAG, NON_NEGATIVE, POSITIVE, Domain, Scalar, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter

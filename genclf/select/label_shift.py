@@ -14,12 +14,7 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier.calibrated import CalibratedParams
-from genclf.classifier.checked_arguments import (
-    ArrayLike,
-    checked_arguments,
-    optional,
-    optional_key,
-)
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional, optional_key
 from genclf.classifier.conversion import one_array
 from genclf.classifier.labels import valid_weights
 from genclf.classifier.model import Fitted, require_prior

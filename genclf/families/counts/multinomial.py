@@ -26,13 +26,7 @@ from genclf.families.counts.multinomial_params import MultinomialParams, describ
 from genclf.families.counts.smoothed import Smoothed
 from genclf.families.missing import CODE, MISSING, Missing, is_missing
 from genclf.families.support import Support
-from genclf.families.tokens import (
-    COUNTS,
-    Tokens,
-    is_dense,
-    presence_distance,
-    word_sums,
-)
+from genclf.families.tokens import COUNTS, Tokens, is_dense, presence_distance, word_sums
 from genclf.numerics.namespace import Array, namespace
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.sparse import Sparse, SparseRows

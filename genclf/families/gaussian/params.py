@@ -16,12 +16,7 @@ from genclf.arguments.parameters import Parameter
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Form
 from genclf.families.base import Condition, Params
-from genclf.families.capabilities import (
-    HasConditionals,
-    HasLinearForm,
-    HasQuadraticForm,
-    HasTerms,
-)
+from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms
 from genclf.families.gaussian.marginal import (
     Completion,
     GaussianFeatures,
