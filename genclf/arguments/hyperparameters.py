@@ -16,7 +16,7 @@ import numpy as np
 from jax.core import Tracer
 
 from genclf.arguments.domains import Domain
-from genclf.arguments.registered import Registered
+from genclf.arguments.module import Registered
 from genclf.arguments.reprs import ShowsScalars
 
 

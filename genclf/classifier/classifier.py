@@ -18,7 +18,7 @@ from jaxtyping import Float, PyTree
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, shown, whole
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.model import Fitted, Model
 from genclf.families.base import FAMILY, AnyDensity, Density, Scalar

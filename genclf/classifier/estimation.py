@@ -16,12 +16,7 @@ from genclf.classifier.conversion import host_or_device
 from genclf.classifier.labels import AnyArray
 from genclf.classifier.rows import Rows, check_rows
 from genclf.families.base import Parametric
-from genclf.families.capabilities import (
-    HasConjugatePrior,
-    SharesScatter,
-    is_hidden,
-    require,
-)
+from genclf.families.capabilities import HasConjugatePrior, SharesScatter, is_hidden, require
 from genclf.families.combined.combinator import leaf_families, with_leaf_families
 from genclf.families.combined.priors import check_proper, posteriors, predictives
 from genclf.families.parts import over_parts

@@ -11,9 +11,9 @@ from jax.core import Tracer
 from jaxtyping import Float, Int, PyTree
 
 from genclf.arguments.domains import shown
+from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.arguments.static import static
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.model import Fitted

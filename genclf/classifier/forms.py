@@ -10,7 +10,7 @@ from jaxtyping import Float, PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import FLAG, whole
-from genclf.arguments.static import python_value
+from genclf.arguments.module import python_value
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.conversion import as_arrays
@@ -18,9 +18,7 @@ from genclf.classifier.model import Fitted
 from genclf.families.base import Parametric
 from genclf.families.capabilities import require
 from genclf.families.counts.categorical import NUM_VALUES, Categorical
-from genclf.families.counts.categorical_params import (
-    indicator_columns,
-)
+from genclf.families.counts.categorical_params import indicator_columns
 from genclf.numerics.namespace import Array
 
 

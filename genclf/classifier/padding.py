@@ -16,8 +16,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Float, PyTree
 
+from genclf.arguments.module import static
 from genclf.arguments.remembered import Remembered
-from genclf.arguments.static import static
 from genclf.classifier.conversion import host_arrays, host_or_device, maybe_sparse
 from genclf.classifier.rows import check_examples
 from genclf.families.base import Density

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 
+from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.arguments.static import static
 from genclf.numerics.namespace import Array, constant, namespace, on_host
 from genclf.sums.factors import Covariances, RankRule, by_classes, cholesky, spectrum
 from genclf.sums.statistics import divide

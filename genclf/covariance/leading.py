@@ -12,8 +12,7 @@ from jaxtyping import Float
 
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.numerics import batched
-from genclf.numerics.namespace import Array, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.sums.factors import Covariances, by_classes
 
 Leading = tuple[Float[Array, "d r"], Float[Array, ""]]

@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 
 from genclf.covariance.scale import CANCELS, Scale, cholesky, finite, inverse_lower, squares
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array, jax, jnp, namespace
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, jax, jnp, matmul, namespace
 
 
 class Loadings(Scale):

@@ -6,13 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
+from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.arguments.static import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 
 _ASYMMETRY = 1e-5
 

@@ -12,8 +12,7 @@ from jaxtyping import Float, Shaped
 
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.blocks import ignore_absent
 from genclf.sums.statistics import divide

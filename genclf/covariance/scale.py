@@ -6,8 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from genclf.numerics import on_host as host
-from genclf.numerics.namespace import Array, jnp, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, jnp, matmul, namespace, on_host
 
 CANCELS = 16  # a difference of numbers this many times as large counts as cancelled
 

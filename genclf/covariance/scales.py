@@ -25,8 +25,7 @@ from jaxtyping import Float, Int
 from genclf.covariance.loadings import Loadings
 from genclf.covariance.scale import Scale, finite, inverse_lower, squares
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array, jnp, namespace
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, jnp, matmul, namespace
 
 Covariance = Literal["full", "diag", "spherical"]
 Form = Literal["full", "diag", "spherical", "low-rank"]

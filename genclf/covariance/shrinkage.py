@@ -10,12 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Float, Shaped
 
 from genclf.arguments.domains import OPTIONAL_SHARE, Scalar
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.covariance.fourth import FourthMoments
 from genclf.numerics.double import is_cheap, product
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.sums.blocks import ClassWeights, ignore_absent, one_label_each, row_weights
 from genclf.sums.class_sums import of_rows
 from genclf.sums.statistics import Moments, divide

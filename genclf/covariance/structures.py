@@ -15,13 +15,12 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, Domain, shown, whole
 from genclf.arguments.hyperparameters import Declared
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.covariance.leading import leading, low_rank_root
 from genclf.covariance.magnitudes import rounding_of
 from genclf.covariance.scales import SCALES, Form
-from genclf.numerics.namespace import Array, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.sums.factors import Covariances, by_classes
 
 _SIZES = Domain(

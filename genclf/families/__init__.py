@@ -6,18 +6,10 @@ densities, `Family` and `Parametric` those of the families that fit them.
 docs/design/families.md explains the design decisions.
 """
 
-from genclf.arguments.domains import (
-    FLAG,
-    NON_NEGATIVE,
-    POSITIVE,
-    Domain,
-    Scalar,
-    one_of,
-    whole,
-)
+from genclf.arguments.domains import FLAG, NON_NEGATIVE, POSITIVE, Domain, Scalar, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.base import Condition, Density, Family, Parametric, Params
 from genclf.families.capabilities import (
     Completed,
@@ -33,7 +25,7 @@ from genclf.families.capabilities import (
 )
 from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.support import FINITE, Support, nan_outside_support
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.accumulate import dense_sums, moments
 from genclf.sums.blocks import ClassWeights, accumulate, class_rows

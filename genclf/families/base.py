@@ -20,8 +20,8 @@ from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import Domain, Scalar as Scalar
 from genclf.arguments.hyperparameters import Declared, kind_of
+from genclf.arguments.module import Registered
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.registered import Registered
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.families.support import Support
 from genclf.numerics.namespace import Array

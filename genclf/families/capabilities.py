@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int, PyTree
 
-from genclf.arguments.module import Module
-from genclf.arguments.registered import REGISTERED
+from genclf.arguments.module import REGISTERED, Module
 from genclf.families.base import AnyDensity, Condition, Density, Family, Parametric, Params
 from genclf.families.conjugate.base import Conjugate, Prior
 from genclf.families.parts import InParts

@@ -12,9 +12,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Bool, Float, Int, PyTree
 
-from genclf.arguments.module import Module
+from genclf.arguments.module import Module, python_value, static
 from genclf.arguments.sharding import compiled
-from genclf.arguments.static import python_value, static
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics.namespace import Array, namespace
 from genclf.numerics.row_blocks import over_rows

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genclf.arguments.registered import REGISTERED, full_name
+from genclf.arguments.module import REGISTERED, full_name
 from genclf.files.annotations import field_types
 from genclf.files.container import FileError
 from genclf.files.kinds import KINDS, PRESETS, estimators

@@ -13,8 +13,7 @@ from jax import lax
 from jaxtyping import Bool, Float, Int
 
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 
 _MAX_STEPS = 80  # evaluations; if there is no maximum, each raises the log-odds by about 1
 

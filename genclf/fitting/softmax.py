@@ -19,14 +19,13 @@ from genclf.arguments.domains import (
     one_of,
     whole,
 )
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, Model, Solution
 from genclf.families.base import Scalar
 from genclf.families.support import FINITE, Support, nan_outside_support
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 
 Features = Literal["linear", "quadratic"]

@@ -15,8 +15,7 @@ from genclf.classifier.rows import Rows
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression, softmax_form
 from genclf.fitting.softmax_likelihood import Problem, make_problem
 from genclf.fitting.softmax_minimum import minimise, tolerance
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 
 
 def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:

@@ -16,12 +16,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Bool, Float, Real
 
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.families.base import Scalar
 from genclf.numerics.batched import cholesky, inverse_lower
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import block_rows, map_rows
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.accumulate import moments

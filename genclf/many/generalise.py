@@ -21,7 +21,7 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.many.places import CHECKS, Searchlight, result_of, times_first
 from genclf.many.scan import PlaceScores, at_all_places
 from genclf.numerics import loops
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.scores.shared_scale import SharedForm
 from genclf.select.chunks import Progress
 from genclf.select.cross_validation import posteriors_of_folds

@@ -21,7 +21,7 @@ from genclf.multivariate.one_covariance import (
     about_their_mean,
     with_one_covariance,
 )
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import ClassifierStats, divide

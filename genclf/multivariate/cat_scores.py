@@ -25,7 +25,7 @@ from genclf.multivariate.one_covariance import (
     with_scatters,
 )
 from genclf.numerics.batched import eigh
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import ClassifierStats, divide
 

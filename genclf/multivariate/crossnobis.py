@@ -16,7 +16,7 @@ from genclf.covariance.shrinkage import SHRINKAGE, Method
 from genclf.families.base import Scalar
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.multivariate.one_covariance import with_scatters
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import einsum, matmul
 from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import ClassifierStats, Moments
 

@@ -12,7 +12,7 @@ from genclf.classifier.checked_arguments import checked_arguments
 from genclf.covariance.regularise import Regularisation, estimate_covariance
 from genclf.covariance.scales import SCALES
 from genclf.multivariate.one_covariance import about_their_mean, with_scatters
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
 from genclf.sums.merging import over_classes

@@ -11,7 +11,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.multivariate.one_covariance import with_scatters
 from genclf.numerics.batched import cholesky, inverse_lower
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.sums.statistics import ClassifierStats, Moments, divide
 
 

@@ -15,7 +15,7 @@ from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.one_covariance import about_their_mean, with_one_covariance, with_scatters
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import einsum, matmul
 from genclf.numerics.scores.means import Means
 from genclf.sums.merging import over_classes
 from genclf.sums.statistics import ClassifierStats

@@ -20,8 +20,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Float, PyTree
 
 from genclf.numerics import loops, on_host
-from genclf.numerics.namespace import Array, on_host as is_on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, on_host as is_on_host
 
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
 _LARGE = 64  # features from which a triangular matrix is inverted by blocks;

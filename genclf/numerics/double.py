@@ -25,8 +25,7 @@ from genclf.arguments.unlikely import is_open
 from genclf.numerics.batched import inverse_lower
 from genclf.numerics.compensated import Pair, single
 from genclf.numerics.loops import zeros_like
-from genclf.numerics.namespace import Array, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, on_host
 from genclf.numerics.sizes import is_at_most
 
 R = TypeVar("R")

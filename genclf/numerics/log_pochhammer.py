@@ -12,8 +12,7 @@ from jaxtyping import Float
 
 from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 
 # How many words are corrected for counts > 1: the smallest that holds all of them, or every word.
 _WIDTHS = (128, 1024)

@@ -69,3 +69,15 @@ def constant(a: Any) -> Any:
 def is_traced(*given: PyTree) -> bool:
     """Whether any array is traced."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given))
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """`a @ b`, in full precision also on accelerators whose default is lower."""
+    return np.matmul(a, b) if on_host(a, b) else jnp.matmul(a, b, precision="highest")
+
+
+def einsum(subscripts: str, *arrays: Array) -> Array:
+    """`einsum` of these arrays, in full precision."""
+    if on_host(*arrays):
+        return np.einsum(subscripts, *arrays, optimize=True)
+    return jnp.einsum(subscripts, *arrays, precision="highest")

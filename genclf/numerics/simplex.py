@@ -9,8 +9,7 @@ from jax import lax
 from jaxtyping import Bool, Float, Int
 
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 
 _STEPS = 60
 _CENTRING = 0.1  # share of the complementarity that a step aims at

@@ -11,17 +11,10 @@ from genclf.plot.densities import densities as densities
 from genclf.plot.discriminant_space import axes as axes
 from genclf.plot.ellipses import ellipses as ellipses
 from genclf.plot.evidence import explanation as explanation, log_odds as log_odds
-from genclf.plot.membership import (
-    typical_regions as typical_regions,
-    typicality as typicality,
-)
+from genclf.plot.membership import typical_regions as typical_regions, typicality as typicality
 from genclf.plot.pairs import pairs as pairs
 from genclf.plot.posteriors import class_posterior as class_posterior, simplex as simplex
-from genclf.plot.regions import (
-    boundaries as boundaries,
-    boundary as boundary,
-    regions as regions,
-)
+from genclf.plot.regions import boundaries as boundaries, boundary as boundary, regions as regions
 from genclf.plot.scores import (
     confusion as confusion,
     cv_curve as cv_curve,

@@ -15,7 +15,7 @@ from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimated
 from genclf.numerics import loops
-from genclf.numerics.products import einsum
+from genclf.numerics.namespace import einsum
 from genclf.roads.information import Curvature, LocalModel, scaled
 from genclf.roads.problem import (
     CLASS_PRIOR,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.sums.statistics import divide
 
 

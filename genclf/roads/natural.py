@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.families.gaussian.gaussian import GaussianParams
 from genclf.numerics.batched import cholesky, inverse_lower
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import einsum, matmul
 from genclf.roads.constrained import LARGEST_MATRIX, ConstrainedSolution, solve_constrained
 from genclf.roads.reference import transform
 from genclf.sums.merging import merged

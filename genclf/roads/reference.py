@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from genclf.families.base import AnyDensity, Params
 from genclf.families.gaussian.params import GaussianParams
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import einsum, matmul
 
 
 @singledispatch

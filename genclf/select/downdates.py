@@ -29,7 +29,7 @@ from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceGaussian
 from genclf.numerics import loops
 from genclf.numerics.batched import eigh
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.scores.means import Means
 from genclf.sums.statistics import Moments
 

@@ -26,14 +26,7 @@ from genclf.classifier.by_numpy import (
 )
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
-from genclf.classifier.pieces import (
-    by_pieces,
-    merged,
-    on_host,
-    padded,
-    rows_of,
-    statistics,
-)
+from genclf.classifier.pieces import by_pieces, merged, on_host, padded, rows_of, statistics
 from genclf.classifier.scores import log_densities, log_posteriors
 from genclf.select.cross_validation import CrossValidation, Members
 from genclf.sums import merging

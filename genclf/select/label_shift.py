@@ -14,12 +14,7 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.domains import NON_NEGATIVE, one_of, whole
 from genclf.arguments.sharding import compiled
 from genclf.classifier.calibrated import CalibratedParams
-from genclf.classifier.checked_arguments import (
-    ArrayLike,
-    checked_arguments,
-    optional,
-    optional_key,
-)
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional, optional_key
 from genclf.classifier.conversion import one_array
 from genclf.classifier.labels import valid_weights
 from genclf.classifier.model import Fitted, require_prior
@@ -31,8 +26,7 @@ from genclf.families.structure import named_arrays
 from genclf.fitting.em import EMSolution
 from genclf.fitting.em_convergence import FixedPoint
 from genclf.numerics.logarithms import safe_log
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.simplex import least_squares
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.mixing_shares import Rows, likeliest

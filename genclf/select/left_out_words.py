@@ -17,7 +17,7 @@ from genclf.classifier.classifier import Classifier, ClassifierStats
 from genclf.classifier.model import Model
 from genclf.families.counts.multinomial import Multinomial
 from genclf.families.tokens import counts_of, is_dense
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.numerics.row_blocks import map_rows
 
 # A difference is inaccurate if its first term is more than this many times larger.

@@ -11,8 +11,7 @@ from jaxtyping import Float
 
 from genclf.families.base import Scalar
 from genclf.fitting.em_convergence import FixedPoint, fixed_point
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.sums.statistics import Sums, divide
 
 

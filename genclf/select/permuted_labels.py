@@ -21,7 +21,7 @@ from genclf.classifier.model import Model
 from genclf.covariance.shrinkage import Estimated
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import einsum, matmul
 from genclf.select.downdates import gaussian_of, unpenalised_gaussian
 from genclf.select.permuted_moments import (
     Labelled,

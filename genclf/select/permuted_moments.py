@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from genclf.covariance.shrinkage import ShrinkageTerms, intensity
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import einsum, matmul
 
 _LEAST = 0.03  # share of the variance of a feature within classes, below which precision is lost
 

@@ -15,7 +15,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.labels import check_labels, check_minus_one
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import matmul
 from genclf.select.cross_validation import CrossValidation
 from genclf.select.data import Data
 from genclf.select.groups import check_one_per_row, groups_to_score

@@ -16,17 +16,13 @@ from genclf.sklearn.iterative import (
     MixtureDiscriminant as MixtureDiscriminant,
     SoftmaxRegression as SoftmaxRegression,
 )
-from genclf.sklearn.mixed import (
-    MixedNB as MixedNB,
-)
+from genclf.sklearn.mixed import MixedNB as MixedNB
 from genclf.sklearn.naive_bayes import (
     BernoulliNB as BernoulliNB,
     CategoricalNB as CategoricalNB,
     MultinomialNB as MultinomialNB,
 )
-from genclf.sklearn.searchlight import (
-    CrossValidatedScore as CrossValidatedScore,
-)
+from genclf.sklearn.searchlight import CrossValidatedScore as CrossValidatedScore
 
 __all__ = [
     "BernoulliNB",

@@ -26,13 +26,7 @@ from genclf.numerics.row_blocks import num_rows
 from genclf.select.cross_validation import has_statistics
 from genclf.sklearn.attributes import only_if
 from genclf.sklearn.held_out_fits import HeldOutFits
-from genclf.sklearn.labels import (
-    Labels,
-    check_lengths,
-    classes_of,
-    encoded,
-    indices_in,
-)
+from genclf.sklearn.labels import Labels, check_lengths, classes_of, encoded, indices_in
 from genclf.sklearn.parameters import Parameters, warn_unless
 from genclf.sklearn.predictions import Predictions
 from genclf.sklearn.rows import checked_rows, weights_in

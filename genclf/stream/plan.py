@@ -73,7 +73,7 @@ def _kind(family: Family) -> Kind:
 
 def with_unseen(clf: Classifier, columns: Sequence[Column]) -> tuple[Column, ...]:
     """The columns, whose unseen values are ignored where the model ignores them."""
-    parts, found = _parts(clf), []
+    parts, found = named_parts(clf.family), []
     for column in columns:
         if column.is_coded and column.has_values and not column.is_listed:
             family = parts[column.part]

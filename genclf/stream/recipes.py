@@ -10,13 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from genclf.numerics.logarithms import gammaln
-from genclf.sums.host import (
-    HostMoments,
-    HostSums,
-    LabelledRows,
-    moments,
-    moments_of_cells,
-)
+from genclf.sums.host import HostMoments, HostSums, LabelledRows, moments, moments_of_cells
 from genclf.tables.rules import Kind
 
 

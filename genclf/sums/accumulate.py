@@ -22,8 +22,7 @@ from jaxtyping import Bool, Float, Shaped
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, difference, rounded, single
 from genclf.numerics.double import gram, is_cheap, product
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums import host
 from genclf.sums.blocks import (

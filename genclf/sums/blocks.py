@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to
 from genclf.numerics.namespace import Array, namespace, on_host

@@ -13,8 +13,7 @@ from jaxtyping import Float, Shaped
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to, difference, pairwise_sum, rounded, single
 from genclf.numerics.double import one_matrix, product
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import block_rows, map_in_blocks
 from genclf.numerics.sizes import at_most
 from genclf.sums.blocks import (

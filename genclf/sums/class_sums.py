@@ -12,17 +12,10 @@ from jaxtyping import Float, Int
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, add_to
-from genclf.numerics.namespace import Array, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, on_host
 from genclf.numerics.row_blocks import block_rows, num_rows
 from genclf.numerics.sizes import at_most, is_symbolic, on_cpu
-from genclf.sums.blocks import (
-    ClassWeights,
-    Hard,
-    class_rows,
-    host_labels,
-    sample_indices,
-)
+from genclf.sums.blocks import ClassWeights, Hard, class_rows, host_labels, sample_indices
 
 _ROWS = 64  # rows in a partial sum; a shorter one does not pay
 _FEW_PARTS = 4  # fewer partial sums do not pay

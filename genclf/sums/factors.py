@@ -15,8 +15,7 @@ from genclf.numerics import batched, loops
 from genclf.numerics.compensated import Pair
 from genclf.numerics.double import in_double, widen
 from genclf.numerics.members import part
-from genclf.numerics.namespace import Array, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.numerics.row_blocks import map_in_blocks
 from genclf.sums.statistics import divide
 

@@ -21,8 +21,7 @@ from jax import lax
 from genclf.numerics import loops
 from genclf.numerics.compensated import Pair, rounded
 from genclf.numerics.double import gram, gram_and_sums, is_cheap, product, symmetric, unwhiten
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums.blocks import ClassWeights
 from genclf.sums.factors import by_classes, needs_double, whitener

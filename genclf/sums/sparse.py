@@ -16,8 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.numerics.namespace import Array, is_traced, on_host
 from genclf.sums.blocks import ClassWeights, Hard, row_weights
 

@@ -17,18 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, PyTree
 
+from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.arguments.static import static
 from genclf.numerics import loops
-from genclf.numerics.compensated import (
-    Low,
-    Pair,
-    add_each,
-    add_to,
-    pairwise_sum,
-    single,
-    zero_low,
-)
+from genclf.numerics.compensated import Low, Pair, add_each, add_to, pairwise_sum, single, zero_low
 from genclf.numerics.double import gram, scaled
 from genclf.numerics.namespace import Array, is_traced, namespace
 

@@ -14,12 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.sharding import compiled
-from genclf.classifier.by_numpy import (
-    by_numpy,
-    fit_by_numpy,
-    log_posterior_by_numpy,
-    sums_by_numpy,
-)
+from genclf.classifier.by_numpy import by_numpy, fit_by_numpy, log_posterior_by_numpy, sums_by_numpy
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.model import Model
 from genclf.classifier.pieces import rows_of

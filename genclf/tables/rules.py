@@ -7,17 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from genclf.tables.cells import (
-    DATES,
-    LISTS,
-    NULLS,
-    NUMBERS,
-    STRINGS,
-    TRUTH,
-    Cells,
-    Value,
-    names_of,
-)
+from genclf.tables.cells import DATES, LISTS, NULLS, NUMBERS, STRINGS, TRUTH, Cells, Value, names_of
 from genclf.tables.dates import OFFER, are_dates
 from genclf.tables.frames import is_index
 

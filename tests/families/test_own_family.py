@@ -12,7 +12,7 @@ import pytest
 import genclf as gcf
 from docs import rendered
 from genclf import families
-from genclf.arguments.registered import REGISTERED
+from genclf.arguments.module import REGISTERED
 from genclf.sklearn import GenerativeClassifier
 from tests.processes import run
 

@@ -18,8 +18,8 @@ import pytest
 
 import genclf as gcf
 from genclf import sklearn as estimators
+from genclf.arguments.module import REGISTERED
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.registered import REGISTERED
 from genclf.cli.files import InputError, read_table
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.files.container import FileError, to_bytes

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, whole
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import FAMILY, AnyDensity, Family, Params, Scalar
 from genclf.families.capabilities import Completed, HasConditionals, Init, Latent, lacking
 from genclf.families.conjugate.class_prior import ClassPrior

@@ -12,13 +12,7 @@ from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
-from genclf.families.conjugate.base import (
-    Conjugate,
-    Interval,
-    Prior,
-    central,
-    quantile,
-)
+from genclf.families.conjugate.base import Conjugate, Interval, Prior, central, quantile
 from genclf.numerics.logarithms import (
     log_gamma_remainder,
     log_pochhammer_remainder,

@@ -12,8 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Float
 
 from genclf.arguments.domains import FINITES, Scalar
-from genclf.arguments.module import Module
-from genclf.arguments.static import static
+from genclf.arguments.module import Module, static
 from genclf.families.conjugate.dirichlet import (
     Dirichlet,
     DirichletDistribution,

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.conjugate.base import (
     Conjugate,
     Interval,

@@ -11,14 +11,13 @@ from jax.scipy.special import multigammaln
 from jaxtyping import Bool, Float
 
 from genclf.arguments.domains import Scalar
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.logarithms import LOG_2PI, log_pochhammer
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, matmul
 from genclf.sums.merging import merge
 from genclf.sums.statistics import Moments
 

@@ -15,8 +15,7 @@ from genclf.families.conjugate.base import Conjugate, Interval, central, quantil
 from genclf.numerics.batched import cholesky
 from genclf.numerics.compensated import add_to, rounded, single
 from genclf.numerics.logarithms import LOG_2PI
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.sums.statistics import Moments
 
 

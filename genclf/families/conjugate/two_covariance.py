@@ -22,8 +22,7 @@ from genclf.families.conjugate.base import (
     in_form,
 )
 from genclf.families.conjugate.normal import NormalDistribution, mean_deviations
-from genclf.numerics.namespace import Array, is_traced
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, is_traced, matmul
 from genclf.sums.statistics import Moments, divide
 
 _OPTIONAL = replace(FINITES, optional=True)

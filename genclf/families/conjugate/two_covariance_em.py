@@ -14,8 +14,7 @@ from genclf.families.conjugate.normal import mean_deviations
 from genclf.families.conjugate.two_covariance import TwoCovariance, counts, overall_mean
 from genclf.numerics import loops
 from genclf.numerics.batched import cholesky, inverse_lower
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.sums.statistics import Moments
 
 _MOST_STEPS = 2000

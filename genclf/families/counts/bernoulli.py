@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import NON_NEGATIVE, OPTIONAL_FINITE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import Scalar, set_fields
 from genclf.families.conjugate.beta import Beta, BetaDistribution, zeros_of
 from genclf.families.counts.bernoulli_params import (

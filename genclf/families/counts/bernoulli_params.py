@@ -11,8 +11,8 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import FINITES
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.base import Scalar
 from genclf.families.conjugate.beta import zeros_of
 from genclf.families.counts.smoothed import CountParams
@@ -21,8 +21,7 @@ from genclf.families.missing import Missing, is_missing
 from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support, nan_outside_support
 from genclf.numerics.logarithms import log_sigmoid, safe_log, times_log
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.sparse import HostRows, Sparse, SparseRows

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
 from genclf.arguments.hyperparameters import kind_of
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import Scalar, set_fields
 from genclf.families.conjugate.dirichlet import (
     Dirichlet,

@@ -14,17 +14,16 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import Domain, whole
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.sharding import compiled
-from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.missing import MayMiss, Missing, is_missing
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import safe_log, times_log
-from genclf.numerics.namespace import Array, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.numerics.row_blocks import over_rows
 from genclf.sums.host import LabelledRows
 from genclf.sums.statistics import Sums

@@ -13,8 +13,8 @@ from jax import lax
 from jaxtyping import Float, Int
 
 from genclf.arguments.domains import NON_NEGATIVES
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.base import Density
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, entries_of

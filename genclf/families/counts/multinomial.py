@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE
 from genclf.arguments.hyperparameters import kind_of
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Completed, Init, Observed
 from genclf.families.conjugate.dirichlet import (
@@ -26,13 +26,7 @@ from genclf.families.counts.multinomial_params import MultinomialParams, describ
 from genclf.families.counts.smoothed import Smoothed
 from genclf.families.missing import CODE, MISSING, Missing, is_missing
 from genclf.families.support import Support
-from genclf.families.tokens import (
-    COUNTS,
-    Tokens,
-    is_dense,
-    presence_distance,
-    word_sums,
-)
+from genclf.families.tokens import COUNTS, Tokens, is_dense, presence_distance, word_sums
 from genclf.numerics.namespace import Array, namespace
 from genclf.sums.blocks import ClassWeights, accumulate
 from genclf.sums.sparse import Sparse, SparseRows

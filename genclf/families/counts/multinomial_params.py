@@ -12,16 +12,15 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from genclf.arguments.domains import NON_NEGATIVE, NON_NEGATIVES, Scalar
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.counts.smoothed import CountParams
 from genclf.families.given import probabilities
 from genclf.families.missing import Missing, is_missing
 from genclf.families.support import Support
 from genclf.families.tokens import COUNTS, Tokens, counts_of, is_dense, word_scores
 from genclf.numerics.logarithms import safe_log, times_log
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float, Int, Shaped
 
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.capabilities import HasTerms
 from genclf.families.counts.smoothed import EVENTS, counted
 from genclf.families.missing import MayMiss, Missing
@@ -19,8 +19,7 @@ from genclf.families.support import Support
 from genclf.numerics import loops
 from genclf.numerics.log_pochhammer import log_rising_sums, rising_table
 from genclf.numerics.logarithms import log_factorial_remainder, log_pochhammer_remainder
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import over_rows
 
 _LARGE = 64  # a count above which the term common to all classes dominates the score

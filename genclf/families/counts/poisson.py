@@ -11,8 +11,8 @@ from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.domains import NON_NEGATIVE, Scalar
 from genclf.arguments.hyperparameters import kind_of
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.families.conjugate.gamma import Gamma, GammaDistribution, split_events
 from genclf.families.counts.negative_binomial import NegativeBinomialParams
 from genclf.families.counts.smoothed import EVENTS, CountParams, Smoothed, counted
@@ -20,8 +20,7 @@ from genclf.families.missing import CODE, MISSING, Missing
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import gammaln, log_poisson, safe_log, times_log
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.linear import LinearScore
 from genclf.sums.accumulate import dense_sums

@@ -12,15 +12,14 @@ from jax import lax
 from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import FLAG, NON_NEGATIVE, NON_NEGATIVES, Scalar
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.families.base import Params
 from genclf.families.capabilities import HasLinearForm, HasTerms, Latent
 from genclf.families.mode import mode
 from genclf.families.support import Support, nan_outside_support
 from genclf.numerics import loops
 from genclf.numerics.bessel import log_bessel_and_ratios
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, merge_over_blocks

@@ -17,7 +17,7 @@ from genclf.arguments.domains import (
     one_of,
 )
 from genclf.arguments.hyperparameters import is_concrete, kind_of
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
 from genclf.covariance.fourth import FourthMoments, fourth_moments
 from genclf.covariance.regularise import (
@@ -30,10 +30,7 @@ from genclf.covariance.scales import Covariance, Form
 from genclf.covariance.shrinkage import SHRINKAGE, Estimated, Method, Target, estimated
 from genclf.covariance.structures import STRUCTURE, Structure, as_structure, with_structure
 from genclf.families.base import Density, Params, Scalar
-from genclf.families.capabilities import (
-    HasConjugatePrior,
-    HasRoads,
-)
+from genclf.families.capabilities import HasConjugatePrior, HasRoads
 from genclf.families.conjugate.base import Conjugate
 from genclf.families.conjugate.gaussian import flat_prior
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import jax.numpy as jnp
 from jaxtyping import Float, Shaped
 
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter

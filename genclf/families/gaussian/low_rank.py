@@ -15,12 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
 
-from genclf.covariance.leading import (
-    as_scale,
-    leading_of_rows,
-    least_variance,
-    scale_of_matrix,
-)
+from genclf.covariance.leading import as_scale, leading_of_rows, least_variance, scale_of_matrix
 from genclf.covariance.regularise import divisors, estimate_covariance
 from genclf.covariance.shrinkage import Estimated
 from genclf.covariance.structures import LowRank

@@ -11,8 +11,7 @@ from jaxtyping import Float, Int, Shaped
 from genclf.arguments.reprs import summary
 from genclf.families.capabilities import Completed
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import einsum
+from genclf.numerics.namespace import Array, einsum
 from genclf.numerics.scores.cells import Densities
 from genclf.numerics.scores.elimination import eliminate_seen, scores_of
 from genclf.numerics.scores.means import Means

@@ -11,17 +11,12 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree, Shaped
 from numpy.typing import ArrayLike
 
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.covariance.scale import Scale
 from genclf.covariance.scales import SCALES, Form
 from genclf.families.base import Condition, Params
-from genclf.families.capabilities import (
-    HasConditionals,
-    HasLinearForm,
-    HasQuadraticForm,
-    HasTerms,
-)
+from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms
 from genclf.families.gaussian.marginal import (
     Completion,
     GaussianFeatures,
@@ -38,8 +33,7 @@ from genclf.families.support import FINITE, Support
 from genclf.numerics import loops
 from genclf.numerics.compensated import zero_low
 from genclf.numerics.logarithms import LOG_2PI
-from genclf.numerics.namespace import Array, constant, namespace
-from genclf.numerics.products import einsum
+from genclf.numerics.namespace import Array, constant, einsum, namespace
 from genclf.numerics.scores.cells import common_norms
 from genclf.numerics.scores.distances import distances
 from genclf.numerics.scores.gaussian import GaussianScores

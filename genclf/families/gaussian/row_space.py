@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.domains import POSITIVES, SHARES, whole
-from genclf.arguments.static import static
+from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.regularise import estimate_covariance
@@ -29,8 +29,7 @@ from genclf.families.gaussian.terms import shared_terms
 from genclf.families.mode import mode
 from genclf.families.support import Support
 from genclf.numerics.logarithms import LOG_2PI
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, matmul
 from genclf.numerics.row_blocks import broadcast_rows
 from genclf.numerics.scores.means import Means
 from genclf.sums.accumulate import moments

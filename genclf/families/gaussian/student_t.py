@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
 
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.covariance.scale import Scale, finite
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.base import Density

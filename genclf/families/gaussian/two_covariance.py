@@ -12,8 +12,7 @@ from genclf.families.base import Density
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.mode import mode
 from genclf.families.support import FINITE, Support
-from genclf.numerics.namespace import Array
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows
 
 

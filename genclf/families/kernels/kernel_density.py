@@ -14,8 +14,8 @@ from jax import lax
 from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
+from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.arguments.static import static
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.scales import SCALES
 from genclf.families.base import Density, Family, Scalar

@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from genclf.covariance.scale import Scale, finite, squares
 from genclf.numerics import loops
 from genclf.numerics.logarithms import LOG_2PI
-from genclf.numerics.namespace import Array, namespace
-from genclf.numerics.products import einsum, matmul
+from genclf.numerics.namespace import Array, einsum, matmul, namespace
 from genclf.numerics.scores.means import Means, from_one, over_classes
 
 

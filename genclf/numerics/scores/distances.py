@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Shaped
 from genclf.covariance.scale import CANCELS, Scale
 from genclf.covariance.scales import SCALES
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array, constant, namespace
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, constant, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.means import Means, from_one, over_classes
 from genclf.numerics.scores.shared_scale import SharedForm, own_of

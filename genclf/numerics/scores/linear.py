@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from genclf.numerics.namespace import Array, jnp, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, jnp, matmul, namespace, on_host
 from genclf.numerics.row_blocks import broadcast_rows
 
 

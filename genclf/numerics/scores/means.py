@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from genclf.numerics.namespace import Array, jax, lax, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, jax, lax, matmul, namespace, on_host
 from genclf.numerics.sizes import is_at_most
 
 _SMALL = 2**16  # numbers, up to which an (n, K, d) array is cheap

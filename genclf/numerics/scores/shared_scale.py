@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from genclf.covariance.scale import Scale, finite, squares
 from genclf.numerics import loops
-from genclf.numerics.namespace import Array, constant, jnp, lax, namespace, on_host
-from genclf.numerics.products import matmul
+from genclf.numerics.namespace import Array, constant, jnp, lax, matmul, namespace, on_host
 from genclf.numerics.row_blocks import broadcast_rows, over_rows, reduce_scores
 from genclf.numerics.scores.means import Means, rows_of
 from genclf.numerics.sizes import is_at_most
