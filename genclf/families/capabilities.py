@@ -138,13 +138,6 @@ class Latent(Parametric):
         """`log_prob` of the rows, and the completed rows."""
         return params.log_prob(x), Observed(self, x)
 
-    def whole(self, x: PyTree, weight: Float[Array, "n"]) -> Any:
-        """What all rows give alike at all params, from which class sums give the statistics.
-
-        None if the statistics need more than class sums; see `WholeOfRows`.
-        """
-        return None
-
     def initial_stats(self, key: Array, x: PyTree, w: ClassWeights, init: Init) -> PyTree:
         """Statistics to start EM from, without params."""
         return self.stats(x, w)

@@ -24,6 +24,7 @@ from genclf.classifier.model import Solution
 from genclf.classifier.rows import Rows, check_examples
 from genclf.families.base import Scalar
 from genclf.families.capabilities import Init
+from genclf.families.gaussian.whole import whole_of_rows
 from genclf.fitting.e_step import Expectation, expectation
 from genclf.fitting.em_convergence import FixedPoint, fixed_point
 from genclf.fitting.em_start import (
@@ -252,7 +253,7 @@ def _solution(
         check_init(clf, given, jax.eval_shape(lambda: estimated(clf, fresh())))
         start = expect.of_rows(lax.stop_gradient(given))[1]
     start = lax.stop_gradient(start)
-    whole = expect.clf.family.whole(expect.x, expect.weight)
+    whole = whole_of_rows(expect.clf.family, expect.x, expect.weight)
     expect = replace(expect, clf=expect.clf.effective(), whole=whole)
     of_rows = expect, rows.invalid
     found = fixed_point(_step, of_rows, start, expect.weight.sum(), tol, max_steps)

@@ -190,20 +190,23 @@ class Moments(ShowsNumbers):
         """`weight · deviation deviationᵀ`, in the form of this scatter."""
         return self._outer(weight, single(deviation), exact=False)[0]
 
-    def outer_pair(self, weight: Array, deviation: Pair) -> Pair:
+    def outer_pair(self, weight: Array, deviation: Pair, hidden: float = 0.0) -> Pair:
         """`outer` as high and low; low is 0 if it would cost as much as many rows.
 
-        A large one that is 0, as in a sum with the rows of new classes, is not computed.
+        A large one is 0 if the variance of no feature is above this share of the scatter's: 0, as
+        in a sum with the rows of new classes, or a share that rounding hides.
         """
         numbers = math.prod(self.mean.shape[-2:]) * self.mean.shape[-1]
         if numbers <= _SMALL or not (self.is_full and self.is_pooled):
             return self._outer(weight, deviation, exact=numbers <= _SMALL)
-        whole = lambda: self._outer(weight, deviation, exact=False)  # noqa: E731
-        zeros = lambda: single(namespace(self.scatter).zeros_like(self.scatter))  # noqa: E731
-        is_zero = ~(weight != 0).any()
-        if not is_traced(is_zero):
-            return zeros() if is_zero else whole()
-        return loops.cond(loops.any_member(~is_zero), whole, zeros)
+        xp = namespace(weight)
+        variance = (xp.abs(weight)[..., None] * deviation[0] ** 2).sum(-2)
+        whole = lambda: self._outer(weight, deviation, exact=False)[0]  # noqa: E731
+        zeros = lambda: xp.zeros_like(self.scatter)  # noqa: E731
+        is_large = loops.any_member(~(variance <= hidden * self.diagonal[..., 0, :]).all())
+        if not is_traced(is_large):
+            return single(whole() if is_large else zeros())
+        return single(loops.cond(is_large, whole, zeros))
 
     def _outer(self, weight: Array, deviation: Pair, exact: bool) -> Pair:
         if not self.is_full:
@@ -333,7 +336,8 @@ def about_mean(
         return Moments.quick(count, mean, scatter[0] - raw.outer(count, drift))
     mean, rest = add_to(single(centre), drift)
     mean, rest = (xp.where(empty, 0, a) for a in (mean, rest))
-    high, low = add_to(scatter, jax.tree.map(xp.negative, raw.outer_pair(count, single(drift))))
+    taken = raw.outer_pair(count, single(drift), hidden=float(xp.finfo(count.dtype).eps) / 16)
+    high, low = add_to(scatter, jax.tree.map(xp.negative, taken))
     of_count = xp.zeros_like(count) if count_low is None else count_low
     return Moments.quick(count, mean, high, (of_count, rest, low))
 

@@ -15,7 +15,6 @@ from genclf.families.capabilities import Completed, Init, Latent, Observed, Shar
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.conjugate.two_covariance import TwoCovariance
 from genclf.families.gaussian.params import GaussianParams
-from genclf.families.gaussian.whole import WholeOfRows
 from genclf.families.missing import MayMiss, Missing
 from genclf.numerics.namespace import Array
 from genclf.sums.accumulate import moments, moments_of_cells
@@ -48,10 +47,6 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
         prior: NormalInverseWishart | TwoCovariance | None
         missing: Missing
 
-        @property
-        def needs_fourth(self) -> bool:
-            """Whether its statistics hold third and fourth moments."""
-
     @property
     def arithmetic(self) -> Scale:
         """The arithmetic of the square roots of its covariances."""
@@ -69,12 +64,6 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
         if not self.hidden or x.shape[1] == 1:
             return params.log_prob(x), Observed(self, x)
         return params.complete(x)
-
-    def whole(self, x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> WholeOfRows | None:
-        if self.may_miss or not (self.shared and self.arithmetic.is_full) or self.needs_fourth:
-            return None
-        one = Hard(jnp.zeros(x.shape[0], jnp.int32), weight, 1)
-        return WholeOfRows(moments(x, one, full=True, pooled=True))
 
     def initial_stats(self, key: Array, x: Array, w: ClassWeights, init: Init) -> Moments:
         """Expected statistics as if missing cells had their feature's distribution in the class."""

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, PyTree, Shaped
 
 from genclf.arguments.module import Module
 from genclf.covariance.scale import squares
+from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.numerics.compensated import add_to, single
 from genclf.numerics.double import product
 from genclf.numerics.namespace import Array
+from genclf.sums.accumulate import moments
+from genclf.sums.blocks import Hard
 from genclf.sums.statistics import Moments, Sums, about_mean
+
+
+def whole_of_rows(family: Any, x: PyTree, weight: Float[Array, "n"]) -> WholeOfRows | None:
+    """What class sums complete to the statistics of the family; None if they do not suffice."""
+    if not isinstance(family, Gaussian) or family.may_miss or family.needs_fourth:
+        return None
+    if not (family.shared and family.arithmetic.is_full):
+        return None
+    one = Hard(jnp.zeros(x.shape[0], jnp.int32), weight, 1)
+    return WholeOfRows(moments(x, one, full=True, pooled=True))
 
 
 class WholeOfRows(Module):
