@@ -12,7 +12,7 @@ import tempfile
 
 from benchmarks.timing import machine
 
-REPEATS = 3
+REPEATS = 5
 _DATA = """
 import time, numpy as np, jax, genclf as gcf
 rng = np.random.default_rng(0)
