@@ -15,6 +15,8 @@ from genclf.arguments.module import Module
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
 from genclf.classifier.rows import Rows
 from genclf.numerics import loops
+from genclf.numerics.compensated import add_to, rounded, zero_low
+from genclf.numerics.double import product
 from genclf.numerics.logarithms import drop_underflowing
 from genclf.numerics.namespace import Array
 from genclf.sums.blocks import ClassWeights, Hard, merge_over_blocks, row_weights
@@ -51,8 +53,12 @@ class Expectation(Module):
         """The log-likelihood, without the prior density, and the expected statistics."""
         if self.whole is None:
             return self._by_rows(params)
-        by_sums, by_rows = partial(self._by_sums, params), partial(self._by_rows, params)
-        return loops.unlikely(~self.whole.is_precise(params.conditional), by_rows, by_sums)
+        by_sums = partial(self._by_sums, params)
+        nothing = lambda: jax.tree.map(jnp.zeros_like, jax.eval_shape(by_sums))  # noqa: E731
+        is_likely = self.whole.is_precise(params.conditional)
+        found = loops.unlikely(~is_likely, nothing, by_sums)
+        is_precise = is_likely & self.whole.holds(found[1].conditional)
+        return loops.unlikely(~is_precise, partial(self._by_rows, params), lambda: found)
 
     def _by_sums(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         """From class sums: scores of a row that differ by a term of all classes serve, too."""
@@ -62,13 +68,19 @@ class Expectation(Module):
             x = _used(x, w, stand_in)
             score = params.with_log_prior(params.conditional.discriminant(x))
             r, log_lik = _responsibilities(score, params.log_prior, w)
-            sums = self.whole.sums(x, r)
-            return Sums(sums.count.sum()[None], log_lik[None]), sums
+            sums, log_lik = self.whole.sums(x, r), log_lik[:, None]
+            # Such scores are larger than the log-likelihood, so their sum keeps its low part.
+            total, low = product(jnp.ones_like(log_lik), log_lik, exact=True)
+            of_count = zero_low(log_lik[0])
+            found = Sums(sums.count.sum()[None], total[0], of_count and (*of_count, low[0]))
+            return found, sums
 
         row_size = 4 * (self.clf.num_classes + self.x.shape[-1])
         found, sums = merge_over_blocks(block, self.x, self.w, row_size)
         expected = self.clf.statistics(sums.count, self.whole.stats(sums))
-        return found.total[0] + self.whole.log_lik(params.conditional), expected
+        total = found.total, jnp.zeros_like(found.total)
+        total = total if found.rounding is None else (found.total, found.rounding[1])
+        return rounded(add_to(total, self.whole.log_lik(params.conditional)))[0], expected
 
     def _by_rows(self, params: ClassifierParams) -> tuple[Float[Array, ""], ClassifierStats]:
         family, stand_in = self.clf.family, self._stand_in()
@@ -79,7 +91,7 @@ class Expectation(Module):
             r, log_lik = _responsibilities(score, params.log_prior, w)
             count = r.sum(0)
             expected = completed.stats(r)
-            observed = Sums(count.sum()[None], log_lik[None])
+            observed = Sums(count.sum()[None], log_lik.sum()[None])
             return observed, self.clf.statistics(count, expected)
 
         if holds_sparse(self.x):  # sparse rows are not cut into blocks
@@ -117,12 +129,12 @@ def expectation(clf: Classifier, rows: Rows) -> Expectation:
 
 def _responsibilities(
     score: Float[Array, "n K"], log_prior: Float[Array, "K"], w: ClassWeights
-) -> tuple[Float[Array, "n K"], Float[Array, ""]]:
-    """Expected class weights of the rows, and the log-likelihood of the observed data."""
+) -> tuple[Float[Array, "n K"], Float[Array, "n"]]:
+    """Expected class weights of the rows, and the log-likelihood of what is observed of each."""
     # Class axis first and row axis last, so that the arithmetic vectorises over rows.
     score = score.T
     if not isinstance(w, Hard):
-        return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum()
+        return w, jnp.where(w > 0, w * jnp.where(w > 0, score.T, 0), 0).sum(1)
     highest = lax.stop_gradient(score.max(0))
     possible = highest > -jnp.inf  # also False on NaN
     ratio = jnp.exp(score - jnp.where(possible, highest, 0)[None])
@@ -134,4 +146,4 @@ def _responsibilities(
     share = jnp.where(latent[None], drop_underflowing(ratio / total[None]), hot.astype(score.dtype))
     log_p = jnp.where(latent, highest + jnp.log(total), jnp.where(hot, score, 0).sum(0))
     r = jnp.where(used[None], share * w.weight[None], 0)
-    return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0).sum()
+    return r.T, jnp.where(used, w.weight * jnp.where(used, log_p, 0), 0)

@@ -130,8 +130,10 @@ def em(
     holds for `value`. Derivatives of other entries of `objective`, and by `init`, are 0.
 
     A step scores each row in all K classes, labelled or not, and in all J components of each: with
-    a diagonal covariance it takes about n K J d operations, with a full one n K J d². If cells are
-    missing, each row needs its own elimination, n K J d³ in all (n d³ if the covariance is shared).
+    a diagonal covariance it takes about n K J d operations, with a full one n K J d², and n K d if
+    the classes share a full covariance and none is further than 11 standard deviations (in float32)
+    from the mean of all rows. If cells are missing, each row needs its own elimination, n K J d³ in
+    all (n d³ if the covariance is shared).
 
     Args:
         clf: the model.

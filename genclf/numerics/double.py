@@ -211,6 +211,42 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any
     return found, tuple((change, zeros_like(pair[1])) for change, pair in pairs)
 
 
+@jax.custom_jvp
+@in_double
+def centred_sums(w: Array, x: Array, centre: Array) -> Pair:
+    """`Σ_n w_nk (x_n - centre)`, (K, d)."""
+    return narrow(matmul(widen(w).mT, widen(x) - widen(centre)), x.dtype)
+
+
+@centred_sums.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
+    (w, x, centre), (dw, dx, moved) = primals, tangents
+    high, low = centred_sums(*primals)
+    return (high, low), (matmul(dw.mT, x - centre) + matmul(w.mT, dx - moved), zeros_like(low))
+
+
+def whitened_trace(scale: Array, scatter: Pair) -> Pair:
+    """`tr Σ⁻¹ S` for Σ = L Lᵀ, L lower triangular: in float64, since Σ may be nearly singular."""
+    return _whitened_trace(scale, *scatter)
+
+
+@jax.custom_jvp
+@in_double
+def _whitened_trace(scale: Array, high: Array, low: Array) -> Pair:
+    return narrow(_trace(widen(scale), widen(high) + widen(low)), scale.dtype)
+
+
+def _trace(scale: Array, scatter: Array) -> Array:
+    inverse = inverse_lower(scale)
+    return (matmul(inverse, scatter) * inverse).sum((-2, -1))
+
+
+@_whitened_trace.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
+    high, low = _whitened_trace(*primals)
+    return (high, low), (jax.jvp(_trace, primals[:2], tangents[:2])[1], zeros_like(low))
+
+
 def scaled(weight: Array, pair: Pair) -> Pair:
     """`weight · (high + low)`, the weight having the leading axes of the pair."""
     if on_host(weight, *pair):

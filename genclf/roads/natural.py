@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from genclf.families.gaussian.gaussian import GaussianParams
@@ -141,17 +142,23 @@ def solve_gaussian(
     share = divide(stats.count, jnp.broadcast_to(stats.count.sum(0), stats.count.shape))
     both = merged(stats.in_shares(share), prior_stats.in_shares(share))
 
-    def together(
-        init: Natural, reference: GaussianParams, stats: Moments, count: Array
-    ) -> ConstrainedSolution:
+    def together(init: Natural, reference: GaussianParams, stats: Moments) -> ConstrainedSolution:
         classes = lambda flat: Natural(*jnp.split(flat, [init.eta.shape[1]], axis=1))  # noqa: E731
         start = jnp.concatenate(init, axis=1)
 
         def objective(flat: Array) -> Array:
             natural = classes(flat)
-            # A class without weight has no estimate; this term keeps it at its start.
-            unidentified = jnp.where(count == 0, ((flat - start) ** 2).sum(1), 0).sum()
-            return log_lik(natural, reference, stats) - unidentified
+            # A class without weight has no estimate; this term keeps it at its start, and a
+            # precision that it shares at that of the others.
+            place = init
+            if reference.shared:
+                own = lax.stop_gradient(natural.precision[stats.count.argmax()])
+                place = Natural(init.eta, jnp.broadcast_to(own, init.precision.shape))
+            moved = ((flat - jnp.concatenate(place, axis=1)) ** 2).sum(1)
+            # Its weight is small, so that Newton's steps need not know that the others move.
+            total = stats.count.sum()
+            weight = jnp.where(stats.count == 0, jnp.where(total == 0, 1, 1e-3 * total), 0)
+            return log_lik(natural, reference, stats) - matmul(weight, moved)
 
         def agree(flat: Array) -> Array:
             precision = classes(flat).precision
@@ -164,7 +171,7 @@ def solve_gaussian(
     solve = together if reference.shared else _for_each_class(together)
     if not reference.coupled:
         solve = _for_each_feature(solve)
-    found = solve(standard_natural(reference), reference, both, stats.count)
+    found = solve(standard_natural(reference), reference, both)
     natural: Natural = found.params
     multipliers = {}
     if reference.shared:

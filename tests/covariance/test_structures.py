@@ -10,6 +10,7 @@ from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
 import genclf as gcf
+from genclf.sklearn import LinearDiscriminant, QuadraticDiscriminant
 
 N, K, T, C = 101, 3, 3, 2
 D = T * C
@@ -151,6 +152,7 @@ def test_stationary_noise_is_learned_from_few_rows():
     assert auc["toeplitz"] > auc["plain"] + 0.02
 
 
+@pytest.mark.slow("one channel", "one time", "no taper", "lowest rank", "highest rank")
 def test_resampling_is_refitting(given):
     structure, _ = given
     with jax.enable_x64(True):
@@ -194,6 +196,7 @@ def test_a_searchlight_has_the_structure():
         assert one == pytest.approx((np.argmax(np.asarray(log_posterior), 1) == y).mean())
 
 
+@pytest.mark.slow("one channel", "one time", "no taper", "lowest rank", "highest rank")
 def test_derivatives_are_those_of_differences(given):
     structure, _ = given
     with jax.enable_x64(True):
@@ -243,24 +246,24 @@ def test_arguments_of_a_function_are_traced():
     np.testing.assert_allclose(many, [loss(0.0), loss(0.5)], 1e-5)
 
 
-def test_many_data_sets_and_estimators_have_the_structure():
-    from genclf.sklearn import LinearDiscriminant, QuadraticDiscriminant
-
+@pytest.mark.slow(but=("toeplitz-LinearDiscriminant", "low rank-QuadraticDiscriminant"))
+@pytest.mark.parametrize("estimator", [LinearDiscriminant, QuadraticDiscriminant])
+@pytest.mark.parametrize("name", ["toeplitz", "low rank", "own"])
+def test_many_data_sets_and_estimators_have_the_structure(name, estimator):
     x, y = rows(np.float32)
-    for estimator, shared in ((LinearDiscriminant, True), (QuadraticDiscriminant, False)):
-        for structure in (gcf.BlockToeplitz(T, C), gcf.LowRank(2), to_half):
-            family = gcf.Gaussian(shared=shared, structure=structure)
-            clf = gcf.Classifier(family, K)
-            want = gcf.log_posterior(gcf.fit(clf, x, y), x)
-            found = estimator(structure=structure).fit(x, y)
-            np.testing.assert_allclose(found.predict_log_proba(x), want, 1e-3, 1e-4)
-            both = np.stack([x, 2 * x]), np.stack([y, y])
-            params = jax.vmap(gcf.fit, (None, 0, 0))(clf, *both)
-            again = jax.vmap(gcf.log_posterior)(params, both[0])
-            np.testing.assert_allclose(again[0], want, 1e-3, 1e-4)
-            params = gcf.fit_many(clf, [(x, y), (2 * x[:50], y[:50])])
-            first = jax.tree.map(lambda a: a[0], params)
-            np.testing.assert_allclose(gcf.log_posterior(first, x), want, 1e-3, 1e-4)
+    structure, _ = STRUCTURES[name]
+    family = gcf.Gaussian(shared=estimator is LinearDiscriminant, structure=structure)
+    clf = gcf.Classifier(family, K)
+    want = gcf.log_posterior(gcf.fit(clf, x, y), x)
+    found = estimator(structure=structure).fit(x, y)
+    np.testing.assert_allclose(found.predict_log_proba(x), want, 1e-3, 1e-4)
+    both = np.stack([x, 2 * x]), np.stack([y, y])
+    params = jax.vmap(gcf.fit, (None, 0, 0))(clf, *both)
+    again = jax.vmap(gcf.log_posterior)(params, both[0])
+    np.testing.assert_allclose(again[0], want, 1e-3, 1e-4)
+    params = gcf.fit_many(clf, [(x, y), (2 * x[:50], y[:50])])
+    first = jax.tree.map(lambda a: a[0], params)
+    np.testing.assert_allclose(gcf.log_posterior(first, x), want, 1e-3, 1e-4)
 
 
 def test_more_features_than_rows_keep_the_structure_also_with_a_shrinkage():

@@ -37,6 +37,9 @@ def by_loops(clf, x, y, folds, metric, weights=None):
     return found
 
 
+@pytest.mark.slow(
+    but=("lda-balanced_accuracy", "lda-auc", "qda-auc", "low rank-log_loss", "softmax-log_loss")
+)
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "auc", "log_loss"])
 @pytest.mark.parametrize(
     "clf",

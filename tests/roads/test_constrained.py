@@ -120,3 +120,20 @@ def test_errors():
         gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.zeros(3), lower=jnp.zeros(3))
     with pytest.raises(ValueError, match="int64"):
         gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.arange(3))
+
+
+@pytest.mark.parametrize("n", [4, 61])
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("name", ["likelihood", "ridge", "prior"])
+def test_a_class_without_rows_has_the_covariance_of_the_others(name, covariance, n):
+    how = {"ridge": {"ridge": 0.3}, "prior": {"prior": gcf.NormalInverseWishart()}}.get(name, {})
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(n, 2)), np.arange(n) % 2
+    clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True, **how), 3)
+    found, expected = gcf.fit_lagrange(clf, x, y), gcf.fit(clf, x, y)
+    assert found.converged
+    one, two = found.params.conditional, expected.conditional
+    np.testing.assert_allclose(one.covariances[0], two.covariances[0], 1e-9, 1e-9)
+    np.testing.assert_allclose(one.mean[:2], two.mean[:2], 1e-9, 1e-9)
+    if not how:
+        np.testing.assert_allclose(found.multipliers["scale"][-1], 0, atol=1e-6 * n)

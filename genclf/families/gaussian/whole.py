@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, PyTree, Shaped
 
@@ -12,12 +12,14 @@ from genclf.arguments.module import Module
 from genclf.covariance.scale import squares
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
-from genclf.numerics.compensated import add_to, single
-from genclf.numerics.double import product
+from genclf.numerics.batched import cholesky
+from genclf.numerics.compensated import Pair, add_to, single, zero_low
+from genclf.numerics.double import centred_sums, gram, one_matrix, scaled, whitened_trace
+from genclf.numerics.loops import zeros_like
 from genclf.numerics.namespace import Array
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import Hard
-from genclf.sums.statistics import Moments, Sums, about_mean
+from genclf.sums.statistics import Moments, Sums, divide
 
 
 def whole_of_rows(family: Any, x: PyTree, weight: Float[Array, "n"]) -> WholeOfRows | None:
@@ -30,12 +32,19 @@ def whole_of_rows(family: Any, x: PyTree, weight: Float[Array, "n"]) -> WholeOfR
     return WholeOfRows(moments(x, one, full=True, pooled=True))
 
 
+def _most(dtype: jnp.dtype) -> float:
+    """The largest squared distance of a class from c, in standard deviations: 120 in float32."""
+    return float(jnp.finfo(dtype).eps) ** -0.3
+
+
 class WholeOfRows(Module):
     """What all rows give alike in each step of EM, if the classes share a full covariance.
 
     With T the scatter of all rows about their mean c, and s_k the sum of a class about c, the
     pooled scatter is `T - Σ_k s_k s_kᵀ / n_k`. So a step needs class sums alone, n K d operations
     and not n d².
+
+    T loses digits where little of it remains, so `holds` tells whether enough does.
 
     Attributes:
         moments: the moments of all rows as one class.
@@ -44,28 +53,51 @@ class WholeOfRows(Module):
     moments: Moments
 
     def is_precise(self, params: GaussianParams) -> Bool[Array, ""]:
-        """Whether so little is subtracted from T that rounding errors stay small."""
+        """Whether scores about c are precise: no class is far away, and features are not alike."""
         inverse = params.arithmetic.inverse(params.scale)[0]
         z = params.arithmetic.whiten(inverse, params.scores.means.about(self.moments.mean))
-        most = jnp.finfo(z.dtype).eps ** -0.3  # squared standard deviations: 120 in float32
-        return (squares(z).max() <= most) & jnp.isfinite(self.moments.scatter).all()
+        return (squares(z).max() <= _most(z.dtype)) & self._keeps(self.moments.scatter)
 
-    def log_lik(self, params: GaussianParams) -> Float[Array, ""]:
+    def holds(self, stats: Moments) -> Bool[Array, ""]:
+        """Whether the pooled scatter is at least `T / _most` in each direction."""
+        return self._keeps(stats.scatter - self.moments.scatter / _most(stats.scatter.dtype))
+
+    def _keeps(self, part: Float[Array, "1 d d"]) -> Bool[Array, ""]:
+        """Whether this part of T, in units of T, is positive definite by more than rounding."""
+        variance = self.moments.diagonal[0]
+        unit = divide(jnp.ones_like(variance), jnp.sqrt(jnp.maximum(variance, 0)))
+        pivots = jnp.diagonal(cholesky(unit[:, None] * part[0] * unit[None]))
+        return (pivots**2 > jnp.finfo(pivots.dtype).eps ** 0.4).all()
+
+    def log_lik(self, params: GaussianParams) -> Pair:
         """The sum over all rows of `log_prob - discriminant`, which is the same for all classes."""
-        centre = params.scores.means.centre
-        return replace(params, mean=centre, rounding=None).log_lik(self.moments)
+        whole, centre = self.moments, params.scores.means.centre
+        low = zeros_like(whole.scatter) if whole.rounding is None else whole.rounding[2]
+        scatter = add_to((whole.scatter, low), whole.outer(whole.count, whole.mean - centre))
+        norms = whole.count * sum(params.scores.log_norms())
+        high, low = whitened_trace(params.scale, scatter)
+        return add_to((-0.5 * high, -0.5 * low), norms.sum()[None])
 
     def sums(self, x: Shaped[Array, "n d"], r: Float[Array, "n K"]) -> Sums:
         """The class sums about the mean of all rows."""
-        return Sums(r.sum(0), product(r, x.astype(r.dtype) - self.moments.mean, exact=False)[0])
+        # In float64: else features that are nearly equal would seem less so.
+        count, (total, low) = r.sum(0), centred_sums(r, x.astype(r.dtype), self.moments.mean)
+        of_count = zero_low(count)
+        return Sums(count, total, of_count and (*of_count, low))
 
     def stats(self, sums: Sums) -> Moments:
         """The moments of the classes with these sums."""
-        mean, scatter = self.moments.mean, single(self.moments.scatter)
-        if self.moments.rounding is not None:  # T is about the mean with its low part
-            _, low, rest = self.moments.rounding
-            scatter = add_to(
-                (self.moments.scatter, rest), self.moments.outer(self.moments.count, low)
-            )
-        centre = jnp.broadcast_to(mean, sums.total.shape)
-        return about_mean(sums.count, centre, sums.total, scatter)
+        whole, total = self.moments, single(sums.total)
+        mean, scatter = single(whole.mean), single(whole.scatter)
+        if whole.rounding is not None and sums.rounding is not None:
+            total = sums.total, sums.rounding[1]
+            mean, scatter = (whole.mean, whole.rounding[1]), (whole.scatter, whole.rounding[2])
+        # T is about the mean with its low part, the sums are not.
+        scatter = add_to(scatter, whole.outer(whole.count, mean[1]))
+        share = divide(jnp.ones_like(sums.count), sums.count)
+        between = one_matrix(gram(share, total, exact=True))
+        high, low = add_to(scatter, jax.tree.map(jnp.negative, between))
+        every: Any = jax.tree.map(lambda a: jnp.broadcast_to(a, sums.total.shape), mean)
+        centre, rest = add_to(every, scaled(share, total))
+        rounding = None if sums.rounding is None else (sums.rounding[0], rest, low)
+        return Moments.quick(sums.count, centre, high, rounding)

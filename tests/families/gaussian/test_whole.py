@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 import genclf as gcf
 from genclf.classifier.rows import Rows
@@ -45,7 +46,8 @@ def assert_same(found, expected, rtol):
     np.testing.assert_allclose(value, wanted, rtol)
     one, other = stats.conditional, other.conditional
     np.testing.assert_allclose(one.count, other.count, rtol)
-    exact = lambda s: np.asarray(s.mean, float) + (s.rounding[1] if s.rounding else 0)  # noqa: E731
+    low = lambda s: np.asarray(s.rounding[1], float) if s.rounding else 0  # noqa: E731
+    exact = lambda s: np.asarray(s.mean, float) + low(s)  # noqa: E731
     np.testing.assert_allclose(exact(one), exact(other), 0, rtol)
     np.testing.assert_allclose(one.scatter, other.scatter, 0, 10 * rtol * N)
 
@@ -154,3 +156,58 @@ def test_em_is_that_by_rows(precision, monkeypatch):
     one, two = (f.params.conditional for f in (fitted, other))
     np.testing.assert_allclose(one.mean, two.mean, 0, 10 * tol)
     np.testing.assert_allclose(one.scale, two.scale, 0, 10 * tol)
+
+
+@pytest.mark.parametrize("apart", [2.0, 4.0])
+def test_features_that_are_nearly_equal_stay_so(apart):
+    """The covariance of a difference of 1e-4 of the features, from float32 rows."""
+    x = np.array(rows("float32", apart))
+    x[:, 1] = x[:, 0] + 1e-4 * np.float32(RNG.normal(size=N))
+    params = gcf.fit(gcf.lda(K), x, LABEL)
+    by_sums, by_rows = steps(jnp.asarray(x))
+    r = softmax(np.asarray(gcf.log_joint(params, x), float), 1)
+    r = np.where(HALF[:, None] >= 0, np.eye(K)[HALF], r)
+    mean = r.T @ x / r.sum(0)[:, None]
+    z = x[:, None].astype(float) - mean
+    turn = np.eye(D)
+    turn[:2, :2] = [[1, -1], [1, 1]]
+    want = turn @ np.einsum("nk,nki,nkj->ij", r, z, z) @ turn.T
+    sd = np.sqrt(np.diag(want))
+    for step in (by_rows, by_sums):
+        found = jax.jit(lambda step: step.of_rows(params)[1].conditional)(step)
+        scatter = sum(np.asarray(a[0], float) for a in (found.scatter, found.rounding[2]))
+        correlation = turn @ scatter @ turn.T / np.outer(sd, sd)
+        np.testing.assert_allclose(correlation, want / np.outer(sd, sd), 0, 1e-4)
+
+
+def test_a_step_after_which_classes_are_far_apart(precision):
+    """Params of one wide class score the rows; the next ones are those of two clusters."""
+    far = 1e5 if precision == "float32" else 1e8
+    x = np.array(rows("float64", 0.0))
+    x[:, 0] += far * (LABEL > 0)
+    x, y = jnp.asarray(x.astype(precision)), np.full(N, -1)
+    params = gcf.fit(gcf.lda(K), x, RNG.integers(0, K, N))
+    mean = params.conditional.mean.at[:, 0].set(jnp.asarray([0.2, 0.8, 0.8]) * far)
+    params = replace(params, conditional=replace(params.conditional, mean=mean))
+    by_sums, by_rows = steps(x, y=y)
+    assert by_sums.whole.is_precise(params.conditional)
+    run = jax.jit(lambda step: step.of_rows(params))
+    (value, stats), (wanted, other) = run(by_sums), run(by_rows)
+    np.testing.assert_allclose(value, wanted, 1e-6)
+    scatter = (np.diagonal(s.conditional.scatter[0]) for s in (stats, other))
+    np.testing.assert_allclose(*scatter, RTOL[precision])
+
+
+@pytest.mark.parametrize("apart", [0.5, 2.0])
+def test_the_objective_of_correlated_features_in_float32(apart):
+    """Of powers of one number: in float32 and in float64, by the same steps."""
+    time = RNG.uniform(0, 10, N) + apart * LABEL
+    x = np.stack([time**i for i in (1, 2, 3)], 1) + 0.1 * RNG.normal(size=(N, 3))
+    x = x.astype(np.float32)
+    found = {}
+    for dtype in ("float32", "float64"):
+        with jax.enable_x64(dtype == "float64"):
+            init = gcf.fit(gcf.lda(K), jnp.asarray(x.astype(dtype)), LABEL)
+            run = gcf.em(gcf.lda(K), x.astype(dtype), HALF, init=init, tol=-1.0, max_steps=7)
+            found[dtype] = np.asarray(run.objective, np.float64) / N
+    np.testing.assert_allclose(found["float32"], found["float64"], 0, 2e-5)
