@@ -144,11 +144,11 @@ def replace_file(path: Path, content: bytes) -> None:
 
     A symbolic link is followed.
     """
-    if not (parent := Path(os.path.realpath(path)).parent).is_dir():
-        raise FileNotFoundError(f"path is {str(path)!r}, but there is no folder {str(parent)!r}")
-    if os.path.isdir(path):
-        raise ValueError(f"path is {str(path)!r}, a folder: expected a file")
-    path = Path(os.path.realpath(path))
+    given, path = str(path), Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path is {given!r}, but there is no folder {str(path.parent)!r}")
+    if path.is_dir():
+        raise ValueError(f"path is {given!r}, a folder: expected a file")
     # The temporary file has a short name, because file names have a maximum length.
     handle, temporary = tempfile.mkstemp(prefix=".genclf-", dir=path.parent)
     try:

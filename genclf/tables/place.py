@@ -41,7 +41,9 @@ class Place:
         if not wrong.any():
             return
         rows = wrong.reshape(len(wrong), -1).any(1)
-        for row in np.flatnonzero(rows if self.counts is None else rows & self.counts)[:1].tolist():
+        rows = rows if self.counts is None else rows & self.counts
+        if rows.any():
+            row = int(rows.argmax())
             found = cells.shown(row) if isinstance(cells, Cells) else cells[row]
             item = ""
             if isinstance(found, list | np.ndarray) and wrong.ndim == 2:

@@ -53,20 +53,21 @@ class WholeOfRows(Module):
     moments: Moments
 
     def is_precise(self, params: GaussianParams) -> Bool[Array, ""]:
-        """Whether scores about c are precise: no class is far away, and features are not alike."""
+        """Whether scores about c are precise: no class is far away."""
         inverse = params.arithmetic.inverse(params.scale)[0]
         z = params.arithmetic.whiten(inverse, params.scores.means.about(self.moments.mean))
-        return (squares(z).max() <= _most(z.dtype)) & self._keeps(self.moments.scatter)
+        return squares(z).max() <= _most(z.dtype)
 
     def holds(self, stats: Moments) -> Bool[Array, ""]:
-        """Whether the pooled scatter is at least `T / _most` in each direction."""
-        return self._keeps(stats.scatter - self.moments.scatter / _most(stats.scatter.dtype))
+        """Whether the pooled scatter is above `T / _most` in each direction, and T is regular.
 
-    def _keeps(self, part: Float[Array, "1 d d"]) -> Bool[Array, ""]:
-        """Whether this part of T, in units of T, is positive definite by more than rounding."""
+        The difference, in units of T, is then positive definite by more than rounding.
+        """
+        whole = self.moments.scatter
+        above = stats.scatter - whole / _most(whole.dtype)
         variance = self.moments.diagonal[0]
         unit = divide(jnp.ones_like(variance), jnp.sqrt(jnp.maximum(variance, 0)))
-        pivots = jnp.diagonal(cholesky(unit[:, None] * part[0] * unit[None]))
+        pivots = jnp.diagonal(cholesky(unit[:, None] * above[0] * unit[None]))
         return (pivots**2 > jnp.finfo(pivots.dtype).eps ** 0.4).all()
 
     def log_lik(self, params: GaussianParams) -> Pair:
