@@ -41,7 +41,7 @@ from benchmarks.changes import Change, changes
 STATUSES = ("killed", "survived", "not decided", "equal")
 EQUAL = Path(__file__).parent / "equal_changes.toml"
 IMPORTED = "jax numpyro funsor scipy.stats sklearn.linear_model pandas matplotlib.pyplot hypothesis"
-IMPORTED += " equinox optax chex beartype jaxtyping safetensors.numpy statsmodels.api"
+IMPORTED += " optax chex beartype jaxtyping safetensors.numpy statsmodels.api"
 FEW = 8  # cases that are run first
 _MOMENTS = itertools.count()
 START, SLOWER = 20, 4  # seconds to begin with; a change that takes SLOWER times as long is killed

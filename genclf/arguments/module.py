@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+import dataclasses
+from abc import ABCMeta
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-import equinox as eqx
 import jax
 import numpy as np
+import wadler_lindig
 from jax.core import Tracer
+from jax.tree_util import GetAttrKey
 
 M = TypeVar("M", bound="Module")
 
 
-class Module(eqx.Module):
-    """A module whose methods are plain ones.
-
-    Those of `equinox.Module` are pytrees, made anew at each access: 30 microseconds, which is more
-    than most calls of NumPy take.
-    """
-
-    if not TYPE_CHECKING:
-        __getattribute__ = object.__getattribute__
-
-    @classmethod
-    def of_fields(cls: type[M], **fields: Any) -> M:
-        """An instance with these fields, all that it has: 1 microsecond, without a check."""
-        self = object.__new__(cls)
-        vars(self).update(fields)
-        return self
+def field(
+    *, static: bool = False, converter: Callable[[Any], Any] | None = None, **own: Any
+) -> Any:
+    """A field of a `Module`: a static one is part of the structure, not a child."""
+    return dataclasses.field(metadata={"static": static, "converter": converter}, **own)
 
 
 def python_value(value: object) -> object:
@@ -43,9 +36,109 @@ def python_value(value: object) -> object:
     return python_value(value.tolist()) if value.ndim < 2 else value
 
 
-def static(convert: Callable[[Any], Any] = python_value, **options: object) -> Any:
+def static(converter: Callable[[Any], Any] = python_value, **own: Any) -> Any:
     """A static field; it converts numbers of NumPy and JAX to Python numbers."""
-    return eqx.field(static=True, converter=convert, **options)
+    return field(static=True, converter=converter, **own)
+
+
+@dataclass_transform(field_specifiers=(dataclasses.field, field, static))
+class Module(metaclass=ABCMeta):  # noqa: B024
+    """A dataclass that is a pytree of its fields, each of which is set once.
+
+    A class without an `__init__` has that of its base if this was written by hand, and that of a
+    dataclass otherwise.
+    """
+
+    _init_by_hand: ClassVar[bool] = False
+    _converters: ClassVar[dict[str, Callable[[Any], Any]]] = {}
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Make the class a dataclass, and register it as a pytree."""
+        super().__init_subclass__(**options)
+        cls._init_by_hand |= "__init__" in vars(cls)
+        dataclasses.dataclass(init=not cls._init_by_hand, repr=False, eq=False)(cls)
+        fields = {field.name: field.metadata for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        given = {name: metadata.get("converter") for name, metadata in fields.items()}
+        cls._converters = {name: convert for name, convert in given.items() if convert}
+        if not cls._init_by_hand:
+            cls.__init__.__annotations__ |= dict.fromkeys(cls._converters, Any)
+        _register(cls, {name for name in fields if fields[name].get("static")}, [*fields])
+
+    @classmethod
+    def of_fields(cls: type[M], **fields: Any) -> M:
+        """An instance with these fields, all that it has: 1 microsecond, without a check."""
+        self = object.__new__(cls)
+        vars(self).update(fields)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set a field that has no value yet."""
+        if name in vars(self) or name not in self.__dataclass_fields__:  # type: ignore[attr-defined]
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        convert = self._converters.get(name)
+        vars(self)[name] = value if convert is None else convert(value)
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same structure and equal leaves."""
+        if jax.tree.structure(self) != jax.tree.structure(other):  # type: ignore[operator]
+            return False
+        return all(map(_equal, jax.tree.leaves(self), jax.tree.leaves(other)))
+
+    def __hash__(self) -> int:
+        leaves, structure = jax.tree.flatten(self)
+        return hash((structure, *leaves))
+
+    def __repr__(self) -> str:
+        return pformat(self)
+
+
+def _register(cls: type, static: set[str], names: list[str]) -> None:
+    """Register a class as a pytree: its children are the fields that are not static, in order."""
+    inner, outer = [name for name in names if name not in static], sorted(static)
+    children, structure = _values_of(inner), _values_of(outer)
+    keys = [GetAttrKey(name) for name in inner]
+
+    both = [*inner, *outer]
+
+    def unflatten(structure: tuple, children: Iterable) -> Any:
+        made: Any = object.__new__(cls)
+        vars(made).update(zip(both, (*children, *structure), strict=True))
+        return made
+
+    jax.tree_util.register_pytree_with_keys(
+        cls,
+        lambda node: (tuple(zip(keys, children(node), strict=True)), structure(node)),
+        unflatten,
+        lambda node: (children(node), structure(node)),
+    )
+
+
+def _values_of(names: list[str]) -> Callable[[Any], tuple]:
+    """A function of an object: its attributes of these names, as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, jax.Array | np.ndarray) and isinstance(b, jax.Array | np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    return bool(a == b)
+
+
+def pformat(tree: object, width: int = 80) -> str:
+    """A pytree as text: arrays as dtype and shape, fields that differ from their defaults."""
+
+    def custom(value: object) -> wadler_lindig.AbstractDoc | None:
+        if isinstance(value, jax.Array):
+            weak = "weak_" if getattr(value, "weak_type", False) else ""
+            return wadler_lindig.array_summary(value.shape, weak + value.dtype.name, kind=None)
+        return None
+
+    return wadler_lindig.pformat(tree, width=width, custom=custom)
 
 
 REGISTERED: dict[str, type] = {}

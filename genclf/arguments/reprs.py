@@ -12,12 +12,11 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import numpy as np
 from jax.core import Tracer
 
-from genclf.arguments.module import Module
+from genclf.arguments.module import Module, pformat
 
 T = TypeVar("T")
 _LINES, _WIDTH, _FEW = 12, 100, 10
@@ -48,7 +47,7 @@ class ShowsScalars(Module):
     """A module whose `repr` shows an array without axes as its number, not as its shape."""
 
     def __repr__(self) -> str:
-        return eqx.tree_pformat(jax.tree.map(_plain, self))
+        return pformat(jax.tree.map(_plain, self))
 
 
 class _Node(NamedTuple):
@@ -176,9 +175,9 @@ def _text(given: object) -> str:
         return _array(given)
     if isinstance(given, float):
         return _number(given)
-    is_plain = type(given).__repr__ in (eqx.Module.__repr__, ShowsScalars.__repr__)
-    if isinstance(given, eqx.Module) and is_plain:
-        return eqx.tree_pformat(jax.tree.map(_plain, given), width=10**6)  # on one line
+    is_plain = type(given).__repr__ in (Module.__repr__, ShowsScalars.__repr__)
+    if isinstance(given, Module) and is_plain:
+        return pformat(jax.tree.map(_plain, given), width=10**6)  # on one line
     if callable(given) and hasattr(given, "__name__"):
         return given.__name__
     if type(given) is object:  # a placeholder for a leaf

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -194,13 +194,13 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     def with_prior(free: list[PyTree]) -> Classifier:
         given = zip(leaf_families(clf.family, stats.conditional), free, strict=True)
         new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
-        return eqx.tree_at(lambda c: c.family, clf, with_leaf_families(clf.family, new))
+        return replace(clf, family=with_leaf_families(clf.family, new))
 
     def loss(free: list[PyTree]) -> Float[Array, ""]:
         return -_log_evidence(with_prior(free), stats) / total
 
     family, by_em = _by_em(clf.family, stats.conditional, tol)
-    clf = eqx.tree_at(lambda c: c.family, clf, family)
+    clf = replace(clf, family=family)
     em_norm = jnp.stack([jnp.zeros((), dtype), *(end.gradient_norm for end in by_em)]).max()
     em_steps = sum((end.steps for end in by_em), jnp.zeros((), jnp.int32))
     parts = leaf_families(clf.family, stats.conditional)
@@ -226,8 +226,7 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     short = (curvature > 0) & ((direction * slope).sum() <= _LONGEST_LAST_STEP * curvature)
     inside = (jnp.abs(free) < largest).all()
     found = with_prior(unravel(free))
-    numbers = _with_numbers(found.family, stats.conditional)
-    found = eqx.tree_at(lambda c: c.family, found, numbers)
+    found = replace(found, family=_with_numbers(found.family, stats.conditional))
     return PriorSolution(
         found,
         estimated(found, stats),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 from jaxtyping import Float, PyTree
 
@@ -97,8 +97,7 @@ class CalibratedParams(Fitted):
         never = xp.isneginf(self.log_prior) | xp.isneginf(log_prior)
         ratio = xp.where(never, 0, log_prior) - xp.where(never, 0, self.log_prior)
         bias = xp.where(never, -xp.inf, self.bias + ratio)
-        where = lambda p: (p.bias, p.log_prior)  # noqa: E731
-        return eqx.tree_at(where, self, (bias, xp.where(never, -xp.inf, log_prior)))
+        return replace(self, bias=bias, log_prior=xp.where(never, -xp.inf, log_prior))
 
 
 def uncalibrated(params: Any) -> Any:

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, PyTree
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import LOGARITHMS, NON_NEGATIVE, one_of, shown, whole
-from genclf.arguments.module import static
+from genclf.arguments.module import field, static
 from genclf.classifier.checked_arguments import ArrayLike
 from genclf.classifier.model import Fitted, Model
 from genclf.families.base import FAMILY, AnyDensity, Density, Scalar
@@ -84,9 +83,7 @@ class Classifier(Model):
     family: Any
     num_classes: int = static()
     class_alpha: Scalar = 0.0
-    class_prior: Float[ArrayLike, "K"] | Dirichlet | None = eqx.field(
-        default=None, converter=numbers
-    )
+    class_prior: Float[ArrayLike, "K"] | Dirichlet | None = field(default=None, converter=numbers)
     inference: Inference = static(default="map")
 
     @property
@@ -221,7 +218,7 @@ class ClassifierParams(Fitted):
         return self.with_log_prior(self.conditional.discriminant(x))
 
     def under(self, log_prior: Float[Array, "K"]) -> ClassifierParams:
-        return eqx.tree_at(lambda p: p.log_prior, self, log_prior)
+        return replace(self, log_prior=log_prior)
 
     def reduced(
         self, x: PyTree, reduce: Callable[[Array], Array], normalised: bool = False

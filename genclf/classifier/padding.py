@@ -8,8 +8,8 @@ program is compiled for each of their sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,7 +49,7 @@ def by_rows(
     check_examples(params, x)
     if isinstance(x, HostRows):
         x = getattr(params.conditional, form)(x)
-        params = eqx.tree_at(lambda p: p.conditional, params, _Scores(x.shape[1]))
+        params = replace(params, conditional=_Scores(x.shape[1]))
         on_host = _is_host_batch(x)
     if not on_host:
         return f(params, x)

@@ -6,7 +6,6 @@ import abc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +14,7 @@ from jaxtyping import Float
 
 from genclf.arguments.domains import FLAG, Domain, shown, whole
 from genclf.arguments.hyperparameters import Declared
-from genclf.arguments.module import static
+from genclf.arguments.module import Module, field, static
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.covariance.leading import leading, low_rank_root
 from genclf.covariance.magnitudes import rounding_of
@@ -219,9 +218,9 @@ class OwnStructure(Structure):
     domains: ClassVar = {}
     takes_numpy: ClassVar = False
 
-    function: Callable[..., Any] = eqx.field(
+    function: Callable[..., Any] = field(
         # `Partial` of a `Partial` would hide the arguments of the first from transformations.
-        converter=lambda f: f if isinstance(f, eqx.Module | Partial) else Partial(f)
+        converter=lambda f: f if isinstance(f, Module | Partial) else Partial(f)
     )
 
     def __call__(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:

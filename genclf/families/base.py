@@ -11,9 +11,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int, PyTree
@@ -249,9 +249,8 @@ class Wrapping(Parametric):
 
 def set_fields(params: D, prefix: str, values: Mapping[str, Array]) -> D:
     """The params with new values for fields; `values` has the prefix before their names."""
-    fields = [field for field in params.parameters if prefix + field in values]
-    new = tuple(values[prefix + field] for field in fields)
-    return eqx.tree_at(lambda p: tuple(getattr(p, field) for field in fields), params, new)
+    new = {name: values[prefix + name] for name in params.parameters if prefix + name in values}
+    return replace(params, **new)
 
 
 FAMILY = kind_of(Family, such_as="genclf.Gaussian()")

@@ -8,12 +8,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from genclf.arguments.module import REGISTERED, full_name
+from genclf.arguments.module import REGISTERED, Module, full_name
 from genclf.files.annotations import field_types
 from genclf.files.container import FileError
 from genclf.files.kinds import KINDS, PRESETS, estimators
@@ -202,7 +201,7 @@ def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
     fields = getattr(cls, "added_fields", {}) | fields
     if fields.keys() != names:
         raise FileError(f"its {kind} has the fields {sorted(fields)}, expected {sorted(names)}")
-    if not issubclass(cls, eqx.Module):
+    if not issubclass(cls, Module):
         return cls(**fields)
     made = object.__new__(cls)  # its own `__init__` may take other arguments
     for field in own:

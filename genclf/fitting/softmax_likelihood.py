@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -238,11 +238,11 @@ def make_problem(
     present = (count > 0) | (count.sum() == 0)
     bare = Problem(x, w, l2, present, centre, unit, jnp.eye(p + 1, dtype=dtype), None, is_quadratic)
     white = _whitening(bare, second.mean[0], second.scatter[0], num_classes)
-    problem = eqx.tree_at(lambda p: p.white, bare, lax.stop_gradient(white))
+    problem = replace(bare, white=lax.stop_gradient(white))
     if not is_at_most(x.shape[0], block_rows(problem.row_size)):
         return problem
     cached = matmul(problem.white, problem.raw(ignore_absent(x, row_weight != 0)))
-    return eqx.tree_at(lambda p: p.cached, problem, cached, is_leaf=lambda leaf: leaf is None)
+    return replace(problem, cached=cached)
 
 
 def _whitening(problem: Problem, mean: Array, covariance: Array, num_classes: int) -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
@@ -142,7 +142,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_part)[0]
     params = jax.tree.map(lambda part: part.params, parts, is_leaf=is_part)
     result = start(clf, stats)
-    result = eqx.tree_at(lambda p: p.conditional, result, assemble(clf.family, params))
+    result = replace(result, conditional=assemble(clf.family, params))
     multipliers: dict[str, Array] = {}
     bounds: dict[str, Array] = {}
     solved = [part for _, part in found]
@@ -152,7 +152,7 @@ def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
         bounds |= {prefix + name: value for name, value in part.bounds.items()}
     if clf.label_prior.fixed is None:
         prior = _solve_prior(clf, stats)
-        result = eqx.tree_at(lambda p: p.log_prior, result, CLASS_PRIOR.stored(prior.params))
+        result = replace(result, log_prior=CLASS_PRIOR.stored(prior.params))
         multipliers[PRIOR], bounds[PRIOR] = prior.multipliers, prior.lower_multipliers
         solved.append(prior)
     converged = jnp.stack([part.converged.all() for part in solved]).all()

@@ -7,9 +7,9 @@ even from the overall mean; on the natural parameters it converges from any star
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -166,7 +166,7 @@ def solve_gaussian(
 
         constraints = agree if reference.shared else None
         found = solve_constrained(objective, constraints, start, block_size=start.shape[1])
-        return eqx.tree_at(lambda f: f.params, found, classes(found.params))
+        return replace(found, params=classes(found.params))
 
     solve = together if reference.shared else _for_each_class(together)
     if not reference.coupled:
@@ -200,7 +200,7 @@ def _for_each_class(
 
     def one(*trees: PyTree) -> ConstrainedSolution:
         found = solve(*jax.tree.map(lambda a: a[None], trees))
-        return eqx.tree_at(lambda f: f.params, found, jax.tree.map(lambda a: a[0], found.params))
+        return replace(found, params=jax.tree.map(lambda a: a[0], found.params))
 
     return jax.vmap(one)
 
@@ -222,12 +222,7 @@ def _for_each_feature(
             )
             found = solve(*spread)
             pick = lambda tree: jax.tree.map(lambda a: a[..., 0], tree)  # noqa: E731
-            return eqx.tree_at(
-                lambda f: (f.params, f.multipliers),
-                found,
-                (pick(found.params), pick(found.multipliers)),
-                is_leaf=lambda a: a is None,
-            )
+            return replace(found, params=pick(found.params), multipliers=pick(found.multipliers))
 
         return jax.vmap(one, in_axes=axes, out_axes=-1)(*trees)
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from genclf.arguments.module import Module
+from genclf.arguments.module import Module, pformat
 from genclf.arguments.parameters import Parameter
 from genclf.classifier.classifier import (
     Classifier,
@@ -121,9 +120,7 @@ def check_same_model(rows: Problem, params: ClassifierParams) -> None:
 
     expected = jax.eval_shape(start, rows.clf, rows.stats)
     if outline(params) != outline(expected):
-        raise ValueError(
-            f"params are {eqx.tree_pformat(params)}, but the model has {eqx.tree_pformat(expected)}"
-        )
+        raise ValueError(f"params are {pformat(params)}, but the model has {pformat(expected)}")
 
 
 def leaf_params(params: Params) -> tuple[list[tuple[str, Params]], Callable[[list], Params]]:

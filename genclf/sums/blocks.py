@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int, PyTree, Shaped
@@ -74,7 +73,7 @@ def row_weights(w: ClassWeights) -> Float[Array, "n"]:
 
 def map_weights(f: Callable[[Array], Array], w: W) -> W:
     """The class weights with `f` applied to the array of weights, whose first axis is rows."""
-    return jax.tree.map(lambda a: f(a) if eqx.is_inexact_array(a) else a, w)
+    return jax.tree.map(lambda a: f(a) if jnp.issubdtype(a.dtype, jnp.inexact) else a, w)
 
 
 def of_some_classes(w: Hard, k: Int[Array, "m"]) -> Hard:

@@ -44,7 +44,7 @@ def path(fitted, tmp_path):
 
 WITHOUT_JAX = """
 import json, sys
-for name in ("jax", "equinox", "scipy.linalg", "pandas", "pyarrow", "narwhals", "sklearn"):
+for name in ("jax", "scipy.linalg", "pandas", "pyarrow", "narwhals", "sklearn"):
     sys.modules[name] = None
 from genclf.stream import Predictor
 served = Predictor.load(sys.argv[1])

@@ -36,7 +36,7 @@ class CombinedParams(InParts, HasConditionals, HasLinearForm, HasTerms, Params):
         """The densities of the parts."""
 
     def assemble(self, parts: PyTree) -> CombinedParams:
-        return type(self)(parts)
+        return type(self)(parts)  # type: ignore[call-arg]
 
     def log_prob(self, x: PyTree) -> Float[Array, "*batch K"]:
         return self._sum("log_prob", x)

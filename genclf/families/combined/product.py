@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 from jaxtyping import Float, PyTree
 
@@ -21,7 +20,7 @@ from genclf.numerics.namespace import Array
 class _Named(InParts):
     """Parts by name; x is a dict with an entry for each part."""
 
-    parts: eqx.AbstractVar[dict[str, Any]]
+    parts: dict[str, Any]
 
     def map(self, f: Callable[..., PyTree], *trees: PyTree) -> dict[str, PyTree]:
         return {name: f(*own) for name, own in self._each(*trees)}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
+from genclf.arguments.module import field
 from genclf.families.conjugate.base import Conjugate, Interval, Prior, central, quantile
 from genclf.numerics.logarithms import (
     log_gamma_remainder,
@@ -46,8 +46,8 @@ class Beta(Prior):
 
     domains: ClassVar = {"a": POSITIVES, "b": POSITIVES}
 
-    a: Any = eqx.field(converter=numbers)
-    b: Any = eqx.field(converter=numbers)
+    a: Any = field(converter=numbers)
+    b: Any = field(converter=numbers)
 
     def pseudo_counts(self, ones: Array, zeros: Array) -> tuple[Array, Array]:
         """`a - 1` and `b - 1`, but not below `-ones` and `-zeros`: no sum becomes negative."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +13,7 @@ from jaxtyping import Bool, Float
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
-from genclf.arguments.module import static
+from genclf.arguments.module import field, static
 from genclf.arguments.parameters import Parameter
 from genclf.families.conjugate.base import (
     Conjugate,
@@ -61,7 +60,7 @@ class Dirichlet(Prior):
 
     domains: ClassVar = {"concentration": POSITIVES}
 
-    concentration: Any = eqx.field(converter=numbers)
+    concentration: Any = field(converter=numbers)
 
     def pseudo_counts(self, total: Array) -> Array:
         """`a - 1`, but not below `-total`: no sum becomes negative."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import POSITIVES
+from genclf.arguments.module import field
 from genclf.families.conjugate.base import Conjugate, Interval, Prior, central, quantile
 from genclf.numerics.logarithms import log_gamma_remainder, log_pochhammer_remainder
 from genclf.numerics.namespace import Array
@@ -43,8 +43,8 @@ class Gamma(Prior):
 
     domains: ClassVar = {"shape": POSITIVES, "rate": POSITIVES}
 
-    shape: Any = eqx.field(converter=numbers)
-    rate: Any = eqx.field(converter=numbers)
+    shape: Any = field(converter=numbers)
+    rate: Any = field(converter=numbers)
 
     def resolve(self, like: Array) -> GammaDistribution:
         """The prior of rates in the shape of `like`."""

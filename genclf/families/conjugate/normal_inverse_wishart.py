@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES, OPTIONAL_FINITE, POSITIVES
 from genclf.arguments.hyperparameters import is_concrete
+from genclf.arguments.module import field
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import (
@@ -77,9 +77,9 @@ class NormalInverseWishart(Prior):
         "dof": OPTIONAL_FINITE,
     }
 
-    mean: Any = eqx.field(default=None, converter=numbers)
-    kappa: Any = eqx.field(default=0.01, converter=numbers)
-    scale: Any = eqx.field(default=None, converter=numbers)
+    mean: Any = field(default=None, converter=numbers)
+    kappa: Any = field(default=0.01, converter=numbers)
+    scale: Any = field(default=None, converter=numbers)
     dof: Any = None
 
     @property

@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from genclf.arguments.arrays import numbers
 from genclf.arguments.domains import FINITES
+from genclf.arguments.module import field
 from genclf.covariance.pencil import Pencil, is_covariance, pencil_of
 from genclf.covariance.scales import SCALES, Covariance
 from genclf.families.conjugate.base import (
@@ -78,9 +78,9 @@ class TwoCovariance(Prior):
 
     domains: ClassVar = {"mean": _OPTIONAL, "between": _OPTIONAL, "within": _OPTIONAL}
 
-    mean: Any = eqx.field(default=None, converter=numbers)
-    between: Any = eqx.field(default=None, converter=numbers)
-    within: Any = eqx.field(default=None, converter=numbers)
+    mean: Any = field(default=None, converter=numbers)
+    between: Any = field(default=None, converter=numbers)
+    within: Any = field(default=None, converter=numbers)
 
     @property
     def is_complete(self) -> bool:

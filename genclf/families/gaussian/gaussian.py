@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Float, PyTree, Shaped
 
@@ -17,7 +16,7 @@ from genclf.arguments.domains import (
     one_of,
 )
 from genclf.arguments.hyperparameters import is_concrete, kind_of
-from genclf.arguments.module import static
+from genclf.arguments.module import field, static
 from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
 from genclf.covariance.fourth import FourthMoments, fourth_moments
 from genclf.covariance.regularise import (
@@ -167,10 +166,10 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
     prior: NormalInverseWishart | TwoCovariance | None = None
     missing: Missing = static(default="error")
     pooling: Scalar | None = None
-    shrinkage: Scalar | Method | Estimated | None = eqx.field(converter=estimated, default=None)
+    shrinkage: Scalar | Method | Estimated | None = field(converter=estimated, default=None)
     target: Target = static(default="identity")
     soft_threshold: Scalar | None = None
-    structure: Structure | None = eqx.field(converter=as_structure, default=None)
+    structure: Structure | None = field(converter=as_structure, default=None)
 
     @property
     def support(self) -> Support:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
@@ -64,7 +63,7 @@ def is_by_class(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> bool:
     return large and not isinstance(family.shrinkage, Estimated) and family.pooling is None
 
 
-@eqx.filter_custom_jvp
+@jax.custom_jvp
 def fit_by_class(family: Any, x: Shaped[Array, "n d"], w: Hard) -> Any:
     """The fit of a `Gaussian`, from the rows of a few classes at a time."""
     stats = moments(x, w, full=False)
@@ -92,12 +91,12 @@ def fit_by_class(family: Any, x: Shaped[Array, "n d"], w: Hard) -> Any:
     return family.of_scale(stats, found, scale, "low-rank")
 
 
-@fit_by_class.def_jvp
+@fit_by_class.defjvp
 def _(primals: tuple[Any, Array, Hard], tangents: tuple[Any, Any, Any]) -> tuple[Any, Any]:
     # The derivative needs all directions: it is that of the estimate from statistics. So is the
     # value here, because directions have a sign, and each road may find another one.
     from_stats = lambda family, x, w: family.estimate(family.stats(x, w))  # noqa: E731
-    return eqx.filter_jvp(from_stats, primals, tangents)
+    return jax.jvp(from_stats, primals, tangents)
 
 
 def _scales(x: Shaped[Array, "n d"], w: Hard, each: _Each, r: int) -> Float[Array, "K d _"]:

@@ -87,7 +87,7 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
     covariance: Form = static()
     shared: bool = static()
     missing: Missing = static()
-    rounding: Float[Array, "K d"] | None  # type: ignore[misc]
+    rounding: Float[Array, "K d"] | None
 
     def __init__(
         self,

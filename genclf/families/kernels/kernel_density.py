@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +13,7 @@ from jax import lax
 from jaxtyping import Float, Int, PyTree, Shaped
 
 from genclf.arguments.domains import FLAG, POSITIVE
-from genclf.arguments.module import static
+from genclf.arguments.module import field, static
 from genclf.arguments.parameters import Parameter
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.scales import SCALES
@@ -237,7 +236,7 @@ class KernelDensity(MayMiss, Family):
 
     domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG, "missing": MISSING}
 
-    bandwidth: Scalar | str = eqx.field(default="scott", converter=_rule_or_number)
+    bandwidth: Scalar | str = field(default="scott", converter=_rule_or_number)
     leave_one_out: bool = static(default=False)
     missing: Missing = static(default="error")
 
@@ -287,7 +286,7 @@ class KernelDensity(MayMiss, Family):
         if not self.leave_one_out:
             return params
         multiplier = jnp.exp(best_log_multiplier(*lax.stop_gradient(jax.tree.leaves(params))))
-        return eqx.tree_at(lambda p: p.bandwidth, params, multiplier[:, None] * bandwidth)
+        return replace(params, bandwidth=multiplier[:, None] * bandwidth)
 
     def _factor(self, size: Float[Array, "K"], d: int) -> Float[Array, "K"]:
         if not isinstance(self.bandwidth, str):
