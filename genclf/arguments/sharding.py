@@ -49,8 +49,9 @@ def compiled(
         batch_of: the position of the argument that holds examples. Arrays of the result that
             start with its batch axes are sharded like it; all others are replicated.
         fast_compile: a call with at most this many numbers, on a CPU and outside traced code, is
-            compiled in a third to a half of the time, into a slower program. For large programs
-            that are called a few times for each shape.
+            compiled in a third to a half of the time, into a slower program; one with more, and
+            at most 4 million, in a half to two thirds, into a program that takes up to 1.4 times
+            as long. For large programs that are called a few times for each shape. 0: never.
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
@@ -74,16 +75,16 @@ def compiled(
     def usual(*args: PyTree) -> tuple[PyTree, Array | None]:
         return without_unlikely(entry, *args)
 
-    programs: dict[tuple[bool, bool], Any] = {}
+    programs: dict[tuple[bool, int], Any] = {}
     needed: set[Any] = set()  # the outlines of calls that needed an unlikely branch
 
-    def program(is_whole: bool, is_small: bool) -> Any:
-        kind = is_whole, is_small
+    def program(is_whole: bool, haste: int = 0) -> Any:
+        kind = is_whole, haste
         if kind not in programs:
             programs[kind] = jax.jit(
                 entry if is_whole else usual,
                 static_argnums=static_argnums,
-                compiler_options=_QUICK if is_small else None,
+                compiler_options=_OPTIONS[haste],
             )
         return programs[kind]
 
@@ -93,18 +94,19 @@ def compiled(
             return entry(*args)
         leaves = jax.tree.leaves(args)
         if not _at_once(leaves):
-            return program(True, False)(*args)
-        is_small = fast_compile > 0 and sum(getattr(a, "size", 1) for a in leaves) <= fast_compile
+            return program(True)(*args)
+        size = sum(getattr(a, "size", 1) for a in leaves)
+        haste = 2 if size <= fast_compile else int(0 < fast_compile and size <= _MOST)
         if not needed or _outline(args) not in needed:
-            result, is_wrong = program(False, is_small)(*args)
+            result, is_wrong = program(False, haste)(*args)
             if is_wrong is None or not np.asarray(is_wrong):  # faster than `bool` of it
                 return result
             needed.add(_outline(args))
-        return program(True, is_small)(*args)
+        return program(True, haste)(*args)
 
     # The whole program and the number of compiled ones, as functions of `jax.jit` have them.
     found: Any = called
-    found.trace = lambda *args: program(True, False).trace(*args)
+    found.trace = lambda *args: program(True).trace(*args)
     found._cache_size = lambda: sum(each._cache_size() for each in programs.values())
     return found
 
@@ -114,13 +116,12 @@ def _outline(args: PyTree) -> tuple[Any, ...]:
     return structure, *((np.shape(a), getattr(a, "dtype", type(a))) for a in leaves)
 
 
-_QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_parallel_codegen_split_count": 1,
-}
+_MOST = 2**22  # numbers of a call that is compiled faster at all
+_FASTER = {"xla_llvm_disable_expensive_passes": True, "xla_cpu_parallel_codegen_split_count": 1}
 if jax.__version_info__ < (0, 11):  # later versions reject it
-    _QUICK["xla_cpu_use_fusion_emitters"] = False
+    _FASTER["xla_cpu_use_fusion_emitters"] = False
+# By haste: the compiler's own options, and two levels of optimisation that are faster to compile.
+_OPTIONS = None, *({"xla_backend_optimization_level": level} | _FASTER for level in (1, 0))
 
 
 _config: Any = jax.config

@@ -182,7 +182,7 @@ def _draws(key: Array, n: int, num_splits: int) -> Int[Array, "splits n"]:
     return jax.vmap(partial(jax.random.permutation, x=n))(jax.random.split(key, num_splits))
 
 
-@partial(compiled, static_argnums=6)
+@partial(compiled, static_argnums=6, fast_compile=2**14)
 def _errors(
     model: Model,
     x: PyTree,
