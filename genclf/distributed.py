@@ -31,7 +31,7 @@ from genclf.arguments.domains import NON_NEGATIVE, POSITIVE, Domain
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimate
-from genclf.classifier.pieces import cut, merged
+from genclf.classifier.pieces import cut
 from genclf.engines.barriers import Barriers, agreed
 from genclf.engines.local_rows import array_rows, form_of, own_devices, sum_rows, sums_over
 from genclf.engines.rank_files import RankFiles
@@ -43,7 +43,7 @@ from genclf.stream.partial import check_schema, warn_of_precision
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
 from genclf.sums.host import HostClassifier
-from genclf.sums.merging import pool
+from genclf.sums.merging import merge_at_once, pool
 from genclf.sums.statistics import ClassifierStats
 
 
@@ -242,7 +242,7 @@ def _part(
     for x, y, w in each:
         if len(y):
             one = sums_over(clf, devices, x, y, w)
-            total, rows = one if total is None else merged(total, one), rows + len(y)
+            total, rows = one if total is None else merge_at_once(total, one), rows + len(y)
     if total is None:
         return replace(empty, part_ids=(name,))
     return as_part(total, rows, name, empty.digest)

@@ -50,6 +50,7 @@ class Module(metaclass=ABCMeta):  # noqa: B024
     """
 
     _init_by_hand: ClassVar[bool] = False
+    _names: ClassVar[frozenset[str]] = frozenset()
     _converters: ClassVar[dict[str, Callable[[Any], Any]]] = {}
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -58,6 +59,7 @@ class Module(metaclass=ABCMeta):  # noqa: B024
         cls._init_by_hand |= "__init__" in vars(cls)
         dataclasses.dataclass(init=not cls._init_by_hand, repr=False, eq=False)(cls)
         fields = {field.name: field.metadata for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        cls._names = frozenset(fields)
         given = {name: metadata.get("converter") for name, metadata in fields.items()}
         cls._converters = {name: convert for name, convert in given.items() if convert}
         if not cls._init_by_hand:
@@ -73,7 +75,7 @@ class Module(metaclass=ABCMeta):  # noqa: B024
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field that has no value yet."""
-        if name in vars(self) or name not in self.__dataclass_fields__:  # type: ignore[attr-defined]
+        if name in vars(self) or name not in self._names:
             raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
         convert = self._converters.get(name)
         vars(self)[name] = value if convert is None else convert(value)

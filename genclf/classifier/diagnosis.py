@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -69,9 +69,7 @@ class Diagnosis(ShowsNumbers):
         flags += [cells > 0 for cells in jax.tree.leaves(self.invalid_cells)]
         flags += jax.tree.leaves(self.unseen)
         flags += [p.rank < p.constant.shape[-1] for p in gaussians]
-        return functools.reduce(
-            jnp.logical_or, [flag.any(tuple(range(batch, flag.ndim))) for flag in flags]
-        )
+        return reduce(jnp.logical_or, [flag.any(tuple(range(batch, flag.ndim))) for flag in flags])
 
 
 @checked_arguments(labels="unread", x=maybe_sparse)
@@ -106,7 +104,7 @@ def diagnose(
     return diagnosed(clf, x, y, weights)
 
 
-@compiled
+@partial(compiled, fast_compile=2**14)
 def diagnosed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> Diagnosis:
     """`diagnose` of checked arguments."""
     rows = Rows.of(x, y, weights, clf.num_classes)

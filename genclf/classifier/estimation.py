@@ -20,6 +20,7 @@ from genclf.families.capabilities import HasConjugatePrior, SharesScatter, is_hi
 from genclf.families.combined.combinator import leaf_families, with_leaf_families
 from genclf.families.combined.priors import check_proper, posteriors, predictives
 from genclf.families.parts import over_parts
+from genclf.numerics.either import by_either
 from genclf.numerics.members import in_cache
 from genclf.numerics.namespace import Array, is_traced
 from genclf.sums.sparse import HostRows, Sparse, SparseRows
@@ -202,6 +203,11 @@ def pool_classes(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
         [10.]
     """
     check_statistics(with_own_covariances(clf), stats)
+    return _pooled(clf, stats)
+
+
+@by_either
+def _pooled(clf: Classifier, stats: ClassifierStats) -> ClassifierStats:
     pooled = over_parts(
         clf.family,
         lambda family, s: family.pooled(s) if isinstance(family, SharesScatter) else s,

@@ -19,6 +19,7 @@ from genclf.families.base import Parametric
 from genclf.families.capabilities import require
 from genclf.families.counts.categorical import NUM_VALUES, Categorical
 from genclf.families.counts.categorical_params import indicator_columns
+from genclf.numerics.either import by_either
 from genclf.numerics.namespace import Array
 
 
@@ -63,6 +64,11 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     References:
         Hastie, Tibshirani & Friedman (2009), eq. 4.10.
     """
+    return _linear(params)
+
+
+@by_either
+def _linear(params: Fitted) -> tuple[PyTree, Array]:
     return params.linear()
 
 
@@ -88,7 +94,12 @@ def logistic_form(params: Fitted) -> tuple[PyTree, Float[Array, ""]]:
         >>> print(theta, theta_0)
         [4.] -12.0
     """
-    coef, intercept = linear_form(params)
+    return _logistic(params)
+
+
+@by_either
+def _logistic(params: Fitted) -> tuple[PyTree, Array]:
+    coef, intercept = params.linear()
     if len(intercept) != 2:
         raise ValueError(f"the model has {len(intercept)} classes, expected 2; use linear_form")
     return jax.tree.map(lambda c: c[1] - c[0], coef), intercept[1] - intercept[0]
@@ -122,6 +133,11 @@ def quadratic_form(
     References:
         Hastie, Tibshirani & Friedman (2009), eq. 4.12.
     """
+    return _quadratic(params)
+
+
+@by_either
+def _quadratic(params: Fitted) -> tuple[Array, Array, Array]:
     return params.quadratic()
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from genclf.arguments.arrays import numbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.model import Fitted, require_prior
 from genclf.families.conjugate.class_prior import PROBABILITIES, log_fixed, prior_problem
@@ -50,14 +52,18 @@ def with_prior(params: P, class_prior: Float[ArrayLike, "K"]) -> P:
     problem = problem or prior_problem(class_prior, num_classes, "class_prior")
     if problem:
         raise ValueError(problem)
-    impossible = jnp.isneginf(params.log_prior)
-    if not is_traced(impossible, class_prior):
-        for k in np.flatnonzero(np.asarray(impossible) & (np.asarray(class_prior) > 0)):
+    if not is_traced(params.log_prior, class_prior):
+        impossible = np.isneginf(np.asarray(params.log_prior))
+        for k in np.flatnonzero(impossible & (np.asarray(class_prior) > 0)):
             raise ValueError(
                 f"class_prior[{k}] is {class_prior[k]:.6g}, but params.log_prior[{k}] is -inf: the "
                 "fit had no row of the class, or a prior of 0 for it; expected 0, or "
                 "params of a fit with the class"
             )
+    return _under(params, class_prior)
+
+
+@partial(compiled, fast_compile=2**14)
+def _under(params: P, class_prior: Float[Array, "K"]) -> P:
     log_prior = log_fixed(jnp.asarray(class_prior, params.log_prior.dtype))
-    log_prior = jnp.where(impossible, -jnp.inf, log_prior)
-    return params.under(log_prior)
+    return params.under(jnp.where(jnp.isneginf(params.log_prior), -jnp.inf, log_prior))

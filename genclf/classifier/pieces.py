@@ -15,10 +15,8 @@ from genclf.classifier.estimation import stats, sums
 from genclf.classifier.padding import by_rows, longer, pieces
 from genclf.families.tokens import is_dense
 from genclf.numerics.sizes import LARGEST, padded_size
-from genclf.sums import merging
+from genclf.sums.merging import merge_at_once
 from genclf.sums.sparse import holds_sparse, is_sparse
-
-merged, removed = jax.jit(merging.merged), jax.jit(merging.removed)
 
 ArrayRows = tuple[PyTree, np.ndarray, np.ndarray]
 """x, labels and weights."""
@@ -28,7 +26,7 @@ def statistics(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Clas
     """The statistics, summed over pieces that are padded to a few sizes by rows of weight 0."""
     if holds_sparse(x):
         return stats(clf, x, y, w)
-    return reduce(merged, (sums(clf, *padded(*piece)) for piece in cut(x, y, w)))
+    return reduce(merge_at_once, (sums(clf, *padded(*piece)) for piece in cut(x, y, w)))
 
 
 def cut(x: PyTree, y: np.ndarray, w: np.ndarray) -> Iterator[ArrayRows]:

@@ -284,7 +284,7 @@ def predictions(params: Fitted, x: PyTree) -> Array:
     return params.reduced(x, best)
 
 
-@compiled
+@partial(compiled, fast_compile=2**14)
 def log_likelihood(params: ClassifierParams, stats: ClassifierStats) -> Array:
     """`log_lik` of checked arguments."""
     prior = times_log(stats.count, params.log_prior).sum()

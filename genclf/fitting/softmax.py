@@ -22,6 +22,7 @@ from genclf.arguments.domains import (
 from genclf.arguments.module import static
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.forms import linear_form, quadratic_form
 from genclf.classifier.model import Fitted, Model, Solution
 from genclf.families.base import Scalar
 from genclf.families.support import FINITE, Support, nan_outside_support
@@ -245,9 +246,9 @@ def softmax_form(
         return params
     matrix = None
     if features == "quadratic":
-        matrix, coef, intercept = params.quadratic()
+        matrix, coef, intercept = quadratic_form(params)
     else:
-        tree, intercept = params.linear()
+        tree, intercept = linear_form(params)
         coef = jnp.concatenate(jax.tree.leaves(tree), axis=-1)
     if not isinstance(coef, Tracer) and np.isinf(coef).any():
         k, j = np.argwhere(np.isinf(coef))[0]

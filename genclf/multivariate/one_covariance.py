@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from genclf.arguments.domains import Domain, shown
+from genclf.arguments.sharding import compiled
 from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.params import GaussianParams
@@ -36,9 +38,7 @@ def with_one_covariance(
 ) -> ClassifierParams:
     """Params whose classes share a covariance; from statistics, they are estimated by the rules."""
     if isinstance(source, ClassifierStats):
-        family = Gaussian(shared=True, **rules)
-        log_prior = jnp.log(divide(source.count, source.count.sum(keepdims=True)))
-        return ClassifierParams(log_prior, family.estimate(family.pooled(with_scatters(source))))
+        return _estimated(Gaussian(shared=True, **rules), source)
     conditional = source.conditional
     inside = conditional.inside if isinstance(conditional, RowSpaceParams) else conditional
     if not isinstance(inside, GaussianParams) or not inside.shared:
@@ -47,6 +47,12 @@ def with_one_covariance(
             "Gaussian(shared=True), such as lda"
         )
     return source
+
+
+@partial(compiled, fast_compile=2**14)
+def _estimated(family: Gaussian, stats: ClassifierStats) -> ClassifierParams:
+    log_prior = jnp.log(divide(stats.count, stats.count.sum(keepdims=True)))
+    return ClassifierParams(log_prior, family.estimate(family.pooled(with_scatters(stats))))
 
 
 def about_their_mean(

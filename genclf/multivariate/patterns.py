@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,13 +13,14 @@ from genclf.arguments.domains import Domain
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
+from genclf.classifier.forms import linear_form
 from genclf.classifier.model import Fitted
 from genclf.families.gaussian.row_space import RowSpaceParams
 from genclf.multivariate.one_covariance import about_their_mean, with_one_covariance, with_scatters
 from genclf.numerics.namespace import einsum, matmul
 from genclf.numerics.scores.means import Means
 from genclf.sums.merging import over_classes
-from genclf.sums.statistics import ClassifierStats
+from genclf.sums.statistics import ClassifierStats, Moments
 
 _SOURCE = Domain(
     "params with a linear form, or statistics of a model with full Gaussian covariances",
@@ -81,17 +83,22 @@ def patterns(
             )
         return _of_params(with_one_covariance(source))
     params: Any = with_one_covariance(source) if isinstance(source, ClassifierStats) else source
-    coef = params.linear()[0]
+    coef = linear_form(params)[0]
     moments = with_scatters(stats)
     d = moments.mean.shape[-1]
     if not hasattr(coef, "shape") or coef.shape[-1] != d:
         features = f"{coef.shape[-1]} features" if hasattr(coef, "shape") else "a dict of features"
         raise ValueError(f"source has {features}, and stats have {d}")
+    return _of_statistics(coef, moments)
+
+
+@partial(compiled, fast_compile=2**14)
+def _of_statistics(coef: Float[Array, "K d"], moments: Moments) -> Float[Array, "K d"]:
     total = over_classes(moments)
     return _patterns(coef, total.scatter / jnp.where(total.count > 0, total.count, 1))
 
 
-@compiled
+@partial(compiled, fast_compile=2**14)
 def _of_params(params: ClassifierParams) -> Array:
     given = params.conditional
     if isinstance(given, RowSpaceParams):
@@ -105,7 +112,6 @@ def _of_params(params: ClassifierParams) -> Array:
     return _patterns(params.linear()[0], total)
 
 
-@compiled
 def _patterns(coef: Float[Array, "K d"], total: Float[Array, "d d"]) -> Float[Array, "K d"]:
     """`Σ_s⁺ Wᵀ Σ_x`."""
     weights = coef - coef.mean(0, keepdims=True)

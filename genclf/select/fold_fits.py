@@ -26,10 +26,10 @@ from genclf.classifier.by_numpy import (
 )
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
-from genclf.classifier.pieces import by_pieces, merged, on_host, padded, rows_of, statistics
+from genclf.classifier.pieces import by_pieces, on_host, padded, rows_of, statistics
 from genclf.classifier.scores import log_densities, log_posteriors
 from genclf.select.cross_validation import CrossValidation, Members
-from genclf.sums import merging
+from genclf.sums.merging import merge_at_once
 
 
 class HeldOut(NamedTuple):
@@ -109,18 +109,16 @@ def estimates_without(
     folds: Int[np.ndarray, "n"],
 ) -> Iterator[PyTree]:
     """The params without each fold, from sums: those of the folds before it and after it."""
-    sum_rows: Callable[..., Any] = statistics
-    merge: Callable[..., Any] = merged
-    if by_numpy := sums_by_numpy(clf, x):
-        sum_rows, merge = statistics_by_numpy, merging.merged
+    by_numpy = sums_by_numpy(clf, x)
+    sum_rows: Callable[..., Any] = statistics_by_numpy if by_numpy else statistics
     parts = [np.flatnonzero(folds == f) for f in range(folds.max() + 1)]
     each = [sum_rows(clf, rows_of(x, rows), y[rows], w[rows]) for rows in parts]
     with np.errstate(all="ignore"):
-        before = [None, *accumulate(each[:-1], merge)]
-        after = [None, *accumulate(each[:0:-1], merge)][::-1]
+        before = [None, *accumulate(each[:-1], merge_at_once)]
+        after = [None, *accumulate(each[:0:-1], merge_at_once)][::-1]
     for around in zip(before, after, strict=True):
         with np.errstate(all="ignore"):
-            stats = reduce(merge, [part for part in around if part is not None])
+            stats = reduce(merge_at_once, [part for part in around if part is not None])
         if by_numpy:
             yield estimate_by_numpy(clf, stats)[1]
         else:

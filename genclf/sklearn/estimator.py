@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import jax
@@ -17,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from genclf.classifier.by_numpy import fit_by_numpy, sums_by_numpy
 from genclf.classifier.estimation import estimated
 from genclf.classifier.model import check_hyperparameters
-from genclf.classifier.pieces import merged, on_host, padded, removed, rows_of, statistics
+from genclf.classifier.pieces import on_host, padded, rows_of, statistics
 from genclf.families.capabilities import is_additive
 from genclf.families.structure import widths
 from genclf.fitting.em import em
@@ -31,6 +30,7 @@ from genclf.sklearn.parameters import Parameters, warn_unless
 from genclf.sklearn.predictions import Predictions
 from genclf.sklearn.rows import checked_rows, weights_in
 from genclf.sklearn.types import LabelsLike, RowsLike, WeightsLike
+from genclf.sums.merging import merge_at_once, remove_at_once
 from genclf.sums.relabelling import relabelled
 
 E = TypeVar("E", bound="Estimator")
@@ -236,8 +236,8 @@ class Estimator(Predictions, HeldOutFits, Parameters, ClassifierMixin, BaseEstim
             else:
                 found = statistics(clf, x, labels.number, w)
                 if before is not None:
-                    rest = merged if peak is None else partial(removed, peak=peak)
-                    found = rest(before, found)
+                    both = before, found
+                    found = remove_at_once(*both, peak) if peak else merge_at_once(*both)
                 stats = on_host(found)
                 params = on_host(estimated(clf, stats))
             if peak is not None:

@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import stats
-from genclf.classifier.pieces import merged, padded, statistics
+from genclf.classifier.pieces import padded, statistics
 from genclf.families.structure import named_arrays
 from genclf.fitting.e_step import Expectation
 from genclf.stream.batches import Batches
@@ -24,6 +24,7 @@ from genclf.stream.part import Part
 from genclf.stream.reading import pieces
 from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard
+from genclf.sums.merging import merge_at_once
 from genclf.sums.sparse import is_sparse
 from genclf.sums.statistics import ClassifierStats
 from genclf.tables.place import Place
@@ -73,7 +74,7 @@ def _summed(
         total, rows, used, unseen = no_sums(of_rows, arrays_of(schema.no_rows())), 0, 0, 0
         for piece in each:
             if len(piece.label):
-                total = merged(total, by_pieces(*arrays_of(piece)))
+                total = merge_at_once(total, by_pieces(*arrays_of(piece)))
                 rows += len(piece.label)
                 used += int(piece.counted(unlabelled).sum())
                 unseen += piece.num_unseen()

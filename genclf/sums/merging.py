@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import jax
@@ -12,7 +13,9 @@ from jaxtyping import PyTree
 
 from genclf.arguments.calls import checked_call
 from genclf.arguments.domains import NON_NEGATIVE, Scalar, shown
+from genclf.arguments.sharding import compiled
 from genclf.numerics.compensated import over_axis, pairwise_sum
+from genclf.numerics.either import by_either
 from genclf.numerics.namespace import Array, is_traced, namespace
 from genclf.sums.plain import in_dtype
 from genclf.sums.problems import problem_of_stats
@@ -51,12 +54,15 @@ def merge(a: T, b: T) -> T:
     References:
         Chan, Golub & LeVeque (1983), "Algorithms for computing the sample variance", eq. 2.1.
     """
-    return merged(*_alike(a, b))
+    return merge_at_once(*_alike(a, b))
 
 
 def merged(a: T, b: T) -> T:
     """`merge` of statistics of one model, or of several of them in a pytree, without a check."""
     return jax.tree.map(lambda s, t: s._merge(t), a, b, is_leaf=is_statistic)
+
+
+merge_at_once = by_either(merged)
 
 
 @checked_call
@@ -87,7 +93,7 @@ def remove(a: T, b: T) -> T:
         >>> print(s.count, s.conditional.mean)
         [2.] [[1.]]
     """
-    return removed(*_alike(a, b))
+    return remove_at_once(*_alike(a, b))
 
 
 def removed(a: T, b: T, peak: T | None = None) -> T:
@@ -98,6 +104,9 @@ def removed(a: T, b: T, peak: T | None = None) -> T:
     return jax.tree.map(
         lambda s, t, p: s._remove(t, p), a, b, a if peak is None else peak, is_leaf=is_statistic
     )
+
+
+remove_at_once = by_either(removed)
 
 
 @checked_call
@@ -126,8 +135,11 @@ def scale(stats: T, weight: Scalar) -> T:
         [1.] [[2.]] [[1.]]
     """
     check_statistics(stats, "stats")
-    weight = NON_NEGATIVE.checked(weight, "weight")
+    return _scaled(stats, NON_NEGATIVE.checked(weight, "weight"))
 
+
+@by_either
+def _scaled(stats: T, weight: Scalar) -> T:
     def one(s: Sums | Moments) -> Sums | Moments:
         return s._scale(namespace(s.count, weight).asarray(weight, s.count.dtype))
 
@@ -173,8 +185,12 @@ def pool(stats: T, axis: int | str = 0) -> T:
                 "an axis of jax.vmap or jax.shard_map around this call, or a number"
             ) from error
     _check_batch_axis(stats, axis)
-    front = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, axis, 0), stats)
-    return _pool(front, _over_first)
+    return _pooled(stats, axis)
+
+
+@partial(compiled, static_argnums=1, fast_compile=2**14)
+def _pooled(stats: T, axis: int) -> T:
+    return _pool(jax.tree.map(lambda leaf: jnp.moveaxis(leaf, axis, 0), stats), _over_first)
 
 
 def over_classes(stats: Moments) -> Moments:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Int
 
 from genclf.numerics import loops
 from genclf.numerics.compensated import add_to
+from genclf.numerics.either import by_either
 from genclf.numerics.namespace import Array, is_traced, namespace, on_host
 from genclf.sums.statistics import ClassifierStats, Moments, Sums, is_statistic, nan_if
 
@@ -23,16 +24,23 @@ def relabelled(stats: T, to: ClassMap, num_classes: int) -> T:
 
     A known map without two classes in one moves numbers and computes none.
     """
+    return (_each_relabelled if is_injective(to) else _merged_classes)(stats, to, num_classes)
+
+
+def _each_relabelled(stats: T, to: ClassMap, num_classes: int) -> T:
     if isinstance(stats, ClassifierStats):
         axes = jax.tree.map(lambda a: -1, stats.labels)
         labels = _relabelled(stats.labels, axes, to, num_classes)
-        inside = relabelled(stats.conditional, to, num_classes)
+        inside = _each_relabelled(stats.conditional, to, num_classes)
         return ClassifierStats(labels, inside, stats.statistic)  # type: ignore[return-value]
 
     def one(s: Sums | Moments) -> Sums | Moments:
         return _relabelled(s, s.class_axes(), to, num_classes)
 
     return jax.tree.map(one, stats, is_leaf=is_statistic)
+
+
+_merged_classes = by_either(_each_relabelled, static_argnums=2)
 
 
 def _relabelled(s: Any, axes: Any, to: ClassMap, num_classes: int) -> Any:
@@ -71,7 +79,7 @@ def take_classes(front: T, source: np.ndarray) -> T:
     leaves = jax.tree.leaves(front)
     if (source == np.arange(len(source))).all() and len(source) == len(leaves[0]):
         return front
-    return _taken(front, source) if on_host(*leaves) else _TAKEN(front, source)
+    return _taken_at_once(front, source)
 
 
 def _taken(front: T, source: Any) -> T:
@@ -85,7 +93,7 @@ def _taken(front: T, source: Any) -> T:
     return jax.tree.map(one, front)
 
 
-_TAKEN = jax.jit(_taken)
+_taken_at_once = by_either(_taken)
 
 
 def _merged(front: T, to: ClassMap, num_classes: int) -> T:

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from genclf.arguments.module import Module, field, static
 class Base(Module):
     """A class with each kind of field."""
 
+    kind: ClassVar = "base"
     leaf: object
     number: int = static()
     tuned: object = field(default=2, converter=lambda value: 10 * value)
@@ -57,6 +59,7 @@ def test_a_field_is_set_once():
     for change in (
         lambda: setattr(made, "leaf", 2.0),
         lambda: setattr(made, "other", 2.0),
+        lambda: setattr(made, "kind", "other"),
         lambda: delattr(made, "leaf"),
     ):
         with pytest.raises(dataclasses.FrozenInstanceError, match="cannot"):
