@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.model import Fitted
+from genclf.classifier.pieces import on_host
 from genclf.numerics.namespace import Array
 from genclf.sums.sparse import is_sparse
 
@@ -49,7 +51,17 @@ class Explanation(ShowsNumbers):
         return self.constant + sum(a.sum(-1) for a in jax.tree.leaves(self.features))
 
 
-def class_index(given: object, classes: np.ndarray, name: str) -> int | None:
+def explained(
+    params: Fitted, x: PyTree, classes: np.ndarray, of: object, against: object
+) -> Explanation:
+    """`explain` in float64, for classes given by their labels, as NumPy arrays with their names."""
+    indices = {"of": _index(of, classes, "of"), "against": _index(against, classes, "against")}
+    with jax.enable_x64(True):
+        found = on_host(explain(params, x, **indices))
+    return replace(found, class_names=tuple(str(label) for label in classes))
+
+
+def _index(given: object, classes: np.ndarray, name: str) -> int | None:
     """The index of the class with this label; None for None."""
     if given is None:
         return None

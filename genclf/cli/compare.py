@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from genclf.cli.files import InputError, table_of
 from genclf.cli.report import open_console, progress, say, section, show_table
 from genclf.files.save import save
 from genclf.tables.candidates import PRIOR
+from genclf.tables.cells import some
 from genclf.tables.comparison import Comparison, compare
 from genclf.tables.rules import RULES
 from genclf.tables.trials import ModelScore
@@ -58,8 +58,7 @@ def print_comparison(options: Namespace) -> None:
             raise InputError(f"{error}{_hint(table.columns, label)}") from None
 
     shares = [f"{name} {share:.1%}" for name, share in found.shares.items()]
-    more = f" and {len(shares) - 6} more" if len(shares) > 6 else ""
-    section(console, path, f"{found.num_rows} rows; label {label}: {', '.join(shares[:6])}{more}")
+    section(console, path, f"{found.num_rows} rows; label {label}: {some(shares, 6)}")
     section(
         console,
         "Columns",
@@ -87,7 +86,7 @@ def print_comparison(options: Namespace) -> None:
         "edges of bins and scales of softmax regression are those of the whole file; everything "
         "else is learned from the training rows.",
     )
-    rank, lines = ranks(found.shares), lines_of(found)
+    rank, lines = lines_of(found)
     show_table(console, (*HEADERS[:2], *(f">{name}" for name in (*HEADERS[2:], rank))), lines)
     section(console, "Calibrated posteriors", CALIBRATED)
     gains = gains_of(found)
@@ -99,10 +98,8 @@ def print_comparison(options: Namespace) -> None:
         from genclf.cli.page import write_page
 
         names = {"title": Path(path).name, "label": label, "seed": seed}
-        remarks = table.remarks
         calibrated = GAINS, gains, CALIBRATED
-        headers = *HEADERS, rank
-        write_page(options.html, found, table.columns, headers, lines, remarks, calibrated, **names)
+        write_page(options.html, found, table, (*HEADERS, rank), lines, calibrated, **names)
         console.print()
         say(console, f"The report is in {options.html}.")
     if options.save is not None:
@@ -127,22 +124,13 @@ def _hint(columns: Any, label: str) -> str:
     return ""
 
 
-def ranks(shares: Mapping[str, float]) -> str:
-    """The header of the score of ranks: average precision if a class is rare."""
+def lines_of(found: Comparison) -> tuple[str, list[tuple[str, ...]]]:
+    """The header of the score of ranks, average precision if a class is rare; and all lines."""
+    shares = found.shares
     rarest = min(shares, key=lambda name: shares[name])
-    return f"avg. precision of {rarest}" if _has_rare(shares) else "AUC"
-
-
-def _has_rare(shares: Mapping[str, float]) -> bool:
-    return min(shares.values()) < min(RARE, RARELY / len(shares))
-
-
-def lines_of(found: Comparison) -> list[tuple[str, ...]]:
-    """The rows of the table of models."""
-    is_rare = _has_rare(found.shares)
-    return [
-        _line(score, score.average_precision if is_rare else score.auc) for score in found.models
-    ]
+    if shares[rarest] < min(RARE, RARELY / len(shares)):
+        return f"avg. precision of {rarest}", [_line(m, m.average_precision) for m in found.models]
+    return "AUC", [_line(model, model.auc) for model in found.models]
 
 
 def gains_of(found: Comparison) -> list[tuple[str, ...]]:

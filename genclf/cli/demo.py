@@ -218,10 +218,7 @@ def three_roads(console: Console) -> None:
         'rows. The column "differ" is the largest difference of a parameter from the closed form. '
         "Certified: gradient and curvature are those of a maximum, at all three. In float64.",
     )
-    headers = (
-        *("model", ">formula", ">gradient", ">Lagrange", ">differ"),
-        *(">multiplier", "certified"),
-    )
+    headers = "model", ">formula", ">gradient", ">Lagrange", ">differ", ">multiplier", "certified"
     with jax.enable_x64(True):  # in float32 a likelihood has seven digits, too few to compare
         show_table(console, headers, [_compare(*model) for model in models])
 

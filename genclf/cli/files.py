@@ -148,10 +148,10 @@ def _unpack(path: str, data: bytes) -> bytes:
     """The bytes of the only file inside; the file name extension gives the format."""
     name = path.lower()
     try:
+        for ending, opened in _COMPRESSED.items():
+            if name.endswith((ending, {".gz": ".tgz"}.get(ending, ending))):
+                data = _bounded(opened(io.BytesIO(data)), data)
         if name.endswith(_TAR):
-            for ending, opened in _COMPRESSED.items():
-                if name.endswith((ending, {".gz": ".tgz"}.get(ending, ending))):
-                    data = _bounded(opened(io.BytesIO(data)), data)
             with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
                 file = tar.extractfile(_only([m for m in tar.getmembers() if m.isfile()]))
                 return file.read() if file else b""
@@ -160,9 +160,6 @@ def _unpack(path: str, data: bytes) -> bytes:
                 only = _only([m for m in archive.infolist() if not m.is_dir()])
                 with archive.open(only) as inside:
                     return _bounded(inside, data)
-        for ending, opened in _COMPRESSED.items():
-            if name.endswith(ending):
-                return _bounded(opened(io.BytesIO(data)), data)
     except (InputError, ImportError):
         raise
     except Exception as error:

@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +23,7 @@ from genclf.classifier.diagnosis import diagnose
 from genclf.classifier.explanation import Explanation
 from genclf.classifier.validate import validate
 from genclf.cli.files import InputError
+from genclf.cli.text_tables import FileTable
 from genclf.covariance.estimate import GaussianDiagnosis
 from genclf.families.capabilities import HasTerms, has
 from genclf.families.structure import nodes_of
@@ -39,10 +39,9 @@ _ROWS = 2_000  # number of rows over which the terms of columns are averaged
 def write_page(
     path: str,
     found: Comparison,
-    table: Any,
+    table: FileTable,
     headers: Sequence[str],
     lines: Iterable[Sequence[str]],
-    remarks: Sequence[str],
     gains: tuple[Sequence[str], Sequence[Sequence[str]], str],
     **names: object,
 ) -> None:
@@ -51,15 +50,14 @@ def write_page(
     Args:
         path: the file.
         found: the result of `genclf.compare`.
-        table: the table that was compared.
+        table: the table that was compared, and remarks on how it was read.
         headers: the headers of the table of models.
         lines: its rows, as they are printed.
-        remarks: how the file was read.
         gains: headers, rows and explanation of the table of calibrated posteriors.
         **names: title, label and seed.
     """
     mpl.use("agg")  # no window
-    cells = cells_of(table, "table")
+    cells = cells_of(table.columns, "table")
     template = Environment(loader=PackageLoader("genclf.cli", "."), autoescape=True)
     page = template.get_template("page.html").render(
         found=found,
@@ -67,7 +65,7 @@ def write_page(
         lines=list(lines),
         figures=list(_figures(found, cells)),
         checks=_checks(found, cells),
-        remarks=remarks,
+        remarks=table.remarks,
         gains=gains,
         version=version("genclf"),
         **names,
@@ -160,10 +158,7 @@ def _checks(found: Comparison, cells: CellsOf) -> list[str]:
             f"diagnose: the covariances have {ranks} of {part.constant.shape[-1]}, and "
             f"condition numbers up to {part.condition.max():.3g}."
         )
-    unseen = sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen))
-    if unseen:
+    if unseen := sum(int(a.sum()) for a in jax.tree.leaves(diagnosis.unseen)):
         results.append(f"diagnose: in {unseen} cases, a column has no value in any row of a class.")
-    return [
-        *results,
-        f"diagnose: {'something' if diagnosis.degenerate else 'nothing'} is degenerate.",
-    ]
+    what = "something" if diagnosis.degenerate else "nothing"
+    return [*results, f"diagnose: {what} is degenerate."]

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from genclf.tables.cells import some
+
 HOLES = ("", "?", "NA", "N/A", "NaN", "nan", "null")
 """The spellings of a missing cell; of a label, the empty cell alone."""
 
@@ -215,11 +217,8 @@ def _problems(text: str, separator: str, reason: str) -> str:
         except csv.Error as error:
             return f"not a CSV file: line {reader.line_num}: {error}"
         first = next(iter(sizes.values()), 0)
-        wrong = [f"line {line} has {n}" for line, n in sizes.items() if n > first]
-        if wrong:
-            more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-            found = f"{', '.join(wrong[:5])}{more}"
-            return f"not a CSV file: the first line has {first} fields, but {found}"
+        if wrong := [f"line {line} has {n}" for line, n in sizes.items() if n > first]:
+            return f"not a CSV file: the first line has {first} fields, but {some(wrong, 5)}"
     return f"not a CSV file: {' '.join(reason.split())}"
 
 

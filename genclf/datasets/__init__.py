@@ -12,10 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genclf.datasets.waveform import (
-    sample_waveform as sample_waveform,
-    waveform_log_joint as waveform_log_joint,
-)
+from genclf.datasets.waveform import sample_waveform, waveform_log_joint
 
 __all__ = [
     "HouseVotes",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import AbstractArray
 
 
-@dataclass
+@dataclasses.dataclass
 class Axes:
     """The sizes of the axes of the arrays of an object, as far as they are known.
 
@@ -24,7 +24,7 @@ class Axes:
     """
 
     batch: tuple[int, ...] | None = None
-    sizes: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def problem(self, shape: tuple[int, ...], dims: str) -> str | None:
         """What is wrong with a shape, in words that follow the array's name; None if valid."""
@@ -48,6 +48,15 @@ class Axes:
         if name == "one_or_K":
             return size in (1, self.sizes.get("K", size))
         return self.sizes.setdefault(name, size) == size
+
+
+def fields_of(given: object) -> dict[str, Any]:
+    """The fields of an object of any kind."""
+    if dataclasses.is_dataclass(given) and not isinstance(given, type):
+        return {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
+    if isinstance(given, tuple):
+        return given._asdict()  # type: ignore[attr-defined]
+    return vars(given) if hasattr(given, "get_params") else {}
 
 
 @cache

@@ -128,23 +128,19 @@ def _bernoulli(fitted: BernoulliNB) -> ClassifierParams:
     log_p = np.asarray(fitted.feature_log_prob_, float)
     threshold = None if fitted.binarize is None else _array(fitted.binarize)
     density = BernoulliParams(_array(log_p - np.log1p(-np.exp(log_p))), threshold)
-    return ClassifierParams(_class_log_prior(fitted), density)
+    return ClassifierParams(_array(fitted.class_log_prior_), density)
 
 
 def _multinomial(fitted: MultinomialNB) -> ClassifierParams:
     length = _array(fitted.feature_count_.sum() / fitted.class_count_.sum())
     density = MultinomialParams(_array(fitted.feature_log_prob_), length, presence=False)
-    return ClassifierParams(_class_log_prior(fitted), density)
+    return ClassifierParams(_array(fitted.class_log_prior_), density)
 
 
 def _categorical(fitted: CategoricalNB) -> ClassifierParams:
     columns = Columns(tuple(map(int, fitted.n_categories_)), "error")
     density = CategoricalParams(_array(np.concatenate(fitted.feature_log_prob_, 1)), columns)
-    return ClassifierParams(_class_log_prior(fitted), density)
-
-
-def _class_log_prior(fitted: BernoulliNB | MultinomialNB | CategoricalNB) -> Array:
-    return _array(fitted.class_log_prior_)
+    return ClassifierParams(_array(fitted.class_log_prior_), density)
 
 
 def _array(values: object) -> Array:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from genclf.arguments.module import REGISTERED, Module, full_name
-from genclf.files.annotations import field_types
+from genclf.files.annotations import field_types, fields_of
 from genclf.files.container import FileError
 from genclf.files.kinds import KINDS, PRESETS, estimators
 
@@ -160,10 +160,8 @@ def _hint(value: object, where: str) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    if dataclasses.is_dataclass(value):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return value._asdict()  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(value) or isinstance(value, tuple):
+        return fields_of(value)
     parameters = value.get_params(deep=False)
     left_out = {*parameters, "_cache", "_sklearn_version"}
     fitted = {k: v for k, v in value.__getstate__().items() if k not in left_out}

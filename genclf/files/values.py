@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -18,7 +17,7 @@ from genclf.classifier.model import Fitted
 from genclf.families.base import Density
 from genclf.families.combined.independent import IndependentParams
 from genclf.families.combined.mixture import MixtureParams
-from genclf.files.annotations import Axes, field_types, is_array, mismatch
+from genclf.files.annotations import Axes, field_types, fields_of, is_array, mismatch
 from genclf.sums.problems import problem_of_stats, problem_of_sums
 from genclf.sums.statistics import ClassifierStats, Moments, Sums
 
@@ -39,7 +38,7 @@ def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
     if isinstance(given, np.ndarray | np.generic | jax.Array):
         is_float = jnp.issubdtype(given.dtype, jnp.floating)
         return f"{where} holds NaN" if is_float and np.isnan(given).any() else None
-    if not (fields := _fields(given)):
+    if not (fields := fields_of(given)):
         return None
     if axes is not None:  # only the axis K means the same in a part
         axes = Axes(axes.batch, {name: size for name, size in axes.sizes.items() if name == "K"})
@@ -53,15 +52,6 @@ def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
 
 def _first(problems: Iterable[str | None]) -> str | None:
     return next((found for found in problems if found), None)
-
-
-def _fields(given: object) -> dict[str, object]:
-    """The fields of an object of any kind."""
-    if dataclasses.is_dataclass(given) and not isinstance(given, type):
-        return {f.name: getattr(given, f.name) for f in dataclasses.fields(given)}
-    if isinstance(given, tuple):
-        return given._asdict()  # type: ignore[attr-defined]
-    return vars(given) if hasattr(given, "get_params") else {}
 
 
 def _of_annotations(given: object, fields: dict[str, object], where: str, axes: Axes) -> str | None:

@@ -7,21 +7,15 @@ from genclf.arguments.extras import imported
 
 imported("matplotlib", "plot", "genclf.plot needs")
 
-from genclf.plot.densities import densities as densities
-from genclf.plot.discriminant_space import axes as axes
-from genclf.plot.ellipses import ellipses as ellipses
-from genclf.plot.evidence import explanation as explanation, log_odds as log_odds
-from genclf.plot.membership import typical_regions as typical_regions, typicality as typicality
-from genclf.plot.pairs import pairs as pairs
-from genclf.plot.posteriors import class_posterior as class_posterior, simplex as simplex
-from genclf.plot.regions import boundaries as boundaries, boundary as boundary, regions as regions
-from genclf.plot.scores import (
-    confusion as confusion,
-    cv_curve as cv_curve,
-    learning_curve as learning_curve,
-    null as null,
-    reliability as reliability,
-)
+from genclf.plot.densities import densities
+from genclf.plot.discriminant_space import axes
+from genclf.plot.ellipses import ellipses
+from genclf.plot.evidence import explanation, log_odds
+from genclf.plot.membership import typical_regions, typicality
+from genclf.plot.pairs import pairs
+from genclf.plot.posteriors import class_posterior, simplex
+from genclf.plot.regions import boundaries, boundary, regions
+from genclf.plot.scores import confusion, cv_curve, learning_curve, null, reliability
 
 __all__ = [
     "axes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 
 from genclf.arguments.domains import Domain, shown
 from genclf.classifier.classifier import ClassifierParams
@@ -145,10 +144,3 @@ def merged_legend(*panels: Axes) -> dict[str, Any]:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             first.setdefault(label, handle)
     return {"handles": list(first.values()), "labels": list(first)}
-
-
-def tints(styles: Sequence[Style]) -> Iterator[tuple[float, float, float]]:
-    """A pale version of the colour of each class."""
-    for style in styles:
-        red, green, blue = (0.75 + 0.25 * part for part in to_rgb(style.colour))
-        yield red, green, blue

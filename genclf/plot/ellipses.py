@@ -12,8 +12,8 @@ from genclf.arguments.domains import shown
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import ClassifierParams
 from genclf.families.gaussian.params import GaussianParams
-from genclf.plot.classes import AX, Style, generative, legend, names_of, new_axes, styles_of
-from genclf.plot.plane import View, checked_pair, name_axes, pair_of_numbers, set_view
+from genclf.plot.classes import AX, Style, generative, names_of, new_axes, styles_of
+from genclf.plot.plane import View, checked_pair, finished, pair_of_numbers, set_view
 
 
 def levels(value: object, name: str) -> list[float]:
@@ -26,11 +26,6 @@ def levels(value: object, name: str) -> list[float]:
                 "list of them"
             )
     return sorted(map(float, given))
-
-
-def optional_levels(value: object, name: str) -> list[float]:
-    """The same; none for None."""
-    return [] if value is None else levels(value, name)
 
 
 def _gaussian(value: object, name: str) -> ClassifierParams:
@@ -85,9 +80,7 @@ def ellipses(
     styles = styles_of(params.num_classes, class_names)
     named = {line.get_label() for line in ax.lines} >= {style.name for style in styles}
     draw_levels(ax, density, (i, j), styles, level, named=named)
-    name_axes(ax, [names[i], names[j]])
-    legend(ax)
-    return ax
+    return finished(ax, [names[i], names[j]])
 
 
 def draw_levels(

@@ -157,11 +157,10 @@ def explanation(
         raise ValueError(
             f"a term of row {row} is not finite: the row is invalid, or the fit needs smoothing"
         )
-    order = np.argsort(-np.abs(terms), kind="stable")
-    rest = (
-        {f"{len(terms) - top} others": float(terms[order[top:]].sum())} if len(terms) > top else {}
-    )
-    last = rest | {"class prior": float(one.constant), "sum": float(one.log_odds)}
+    last = {"class prior": float(one.constant), "sum": float(one.log_odds)}
+    if len(terms) > top:
+        rest = terms[np.argsort(-np.abs(terms), kind="stable")[top:]]
+        last = {f"{len(rest)} others": float(rest.sum())} | last
     ax = draw_bars(ax, terms, names, top, last)
     classes = found.class_names if class_names is None else class_names
     sides = [
@@ -202,11 +201,9 @@ def draw_bars(
     ax = new_axes(ax)
     order = np.argsort(-np.abs(values), kind="stable")[:top]
     order = order[np.argsort(-values[order], kind="stable")]
-    shown = [*values[order], *last.values()]
-    colours = ["#4477AA" if value > 0 else "#EE6677" for value in values[order]] + ["0.6"] * len(
-        last
-    )
-    hatches = ["" if value > 0 else "//" for value in values[order]] + [""] * len(last)
+    largest, shown = values[order], [*values[order], *last.values()]
+    colours = ["#4477AA" if value > 0 else "#EE6677" for value in largest] + ["0.6"] * len(last)
+    hatches = ["" if value > 0 else "//" for value in largest] + [""] * len(last)
     positions = -np.arange(len(shown), dtype=float)
     ax.barh(positions, shown, color=colours, hatch=hatches, edgecolor="white", linewidth=0)
     ax.set_yticks(positions, [*(names[j] for j in order), *last])

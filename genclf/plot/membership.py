@@ -12,7 +12,7 @@ from genclf.arguments.domains import SHARE, Domain, whole
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.conversion import as_arrays
 from genclf.plot.classes import AX, labels, names_of, new_axes, rows_and_labels, scatter, styles_of
-from genclf.plot.plane import check_plane, grid_of, name_axes, set_view, view_of
+from genclf.plot.plane import check_plane, grid_of, name_axes, view_of
 from genclf.select.membership.coverage import Z95
 from genclf.select.membership.rows import MembershipTest
 
@@ -62,10 +62,8 @@ def typical_regions(
     check_plane(test, "test")
     x, y = rows_and_labels(x, y, 2, test.num_classes)
     styles, ax = styles_of(test.num_classes, class_names), new_axes(ax)
-    view = view_of(test, x, ax)
-    across, up, points = grid_of(view)
+    across, up, points = grid_of(view_of(test, x, ax))
     p = np.asarray(test(points)).T.reshape(-1, len(up), len(across))
-    set_view(ax, view)
     for style, own in zip(styles, np.nan_to_num(p), strict=True):
         if own.max() > alpha:
             ax.contourf(across, up, own, [alpha, 2], colors=[style.colour], alpha=0.2, zorder=0)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 
 from genclf.arguments.domains import shown
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, TakesExamples
 from genclf.classifier.scores import discriminant
-from genclf.plot.classes import DASHES, Style, drawn_rows, tints
+from genclf.plot.classes import DASHES, Style, drawn_rows, legend
 
 _STEPS = 320  # grid points in each direction
 # The grid extends beyond the view by this fraction on each side, because later layers may widen
@@ -44,7 +45,7 @@ class Plane(NamedTuple):
 
 
 def view_of(params: TakesExamples, x: np.ndarray, ax: Axes) -> View:
-    """Limits of the rows and of what the axes show already.
+    """The view, now that of the axes, of the rows and of what the axes show already.
 
     If there are neither rows nor earlier layers, the limits of a sample from the model.
     """
@@ -63,7 +64,9 @@ def view_of(params: TakesExamples, x: np.ndarray, ax: Axes) -> View:
         low, high = rows.min(0).astype(float), rows.max(0).astype(float)
         margin = 0.07 * np.where(high > low, high - low, 1)
         parts.append(np.stack([low - margin, high + margin]))
-    return View(np.min(parts, (0, 1)), np.max(parts, (0, 1)))
+    view = View(np.min(parts, (0, 1)), np.max(parts, (0, 1)))
+    set_view(ax, view)
+    return view
 
 
 def set_view(ax: Axes, view: View) -> None:
@@ -96,11 +99,11 @@ def fill_regions(ax: Axes, plane: Plane, styles: Sequence[Style], *, named: bool
 
     Label the region in the legend if no rows are drawn (`named` is False).
     """
-    for k, tint in enumerate(tints(styles)):
+    for k, style in enumerate(styles):
+        red, green, blue = to_rgb(style.colour)
+        tint = (0.75 + 0.25 * red, 0.75 + 0.25 * green, 0.75 + 0.25 * blue)
         if not named:
-            ax.plot(
-                [], [], "s", color=tint, markeredgecolor="0.5", markersize=8, label=styles[k].name
-            )
+            ax.plot([], [], "s", color=tint, markeredgecolor="0.5", markersize=8, label=style.name)
         others = np.delete(plane.scores, k, 0).max(0, initial=-np.inf)
         lead = np.nan_to_num(plane.scores[k] - others, nan=-1, posinf=1)
         if (lead > 0).any():
@@ -131,6 +134,13 @@ def draw_edges(ax: Axes, plane: Plane, *, bold: bool = False, name: str | None =
 def name_axes(ax: Axes, names: Sequence[str]) -> None:
     """Name the two axes, if they have no names yet."""
     ax.set(xlabel=ax.get_xlabel() or names[0], ylabel=ax.get_ylabel() or names[1])
+
+
+def finished(ax: Axes, names: Sequence[str]) -> Axes:
+    """The axes, with their names and a legend."""
+    name_axes(ax, names)
+    legend(ax)
+    return ax
 
 
 def pair_of_numbers(value: object, name: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from genclf.arguments.domains import FLAG, shown
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional
 from genclf.classifier.classifier import ClassifierParams
 from genclf.classifier.model import Fitted, check_params
 from genclf.classifier.scores import predict
@@ -18,7 +18,6 @@ from genclf.families.gaussian.params import GaussianParams
 from genclf.plot.classes import (
     AX,
     as_text,
-    legend,
     merged_legend,
     names_of,
     new_axes,
@@ -26,16 +25,8 @@ from genclf.plot.classes import (
     scatter,
     styles_of,
 )
-from genclf.plot.ellipses import draw_levels, optional_levels
-from genclf.plot.plane import (
-    check_plane,
-    draw_edges,
-    fill_regions,
-    name_axes,
-    plane_of,
-    set_view,
-    view_of,
-)
+from genclf.plot.ellipses import draw_levels, levels
+from genclf.plot.plane import check_plane, draw_edges, fill_regions, finished, plane_of, view_of
 
 
 @checked_arguments(any_model=True, x=None, y=None, filled=FLAG, ax=AX)
@@ -85,20 +76,12 @@ def boundary(
     styles, ax = styles_of(params.num_classes, class_names), new_axes(ax)
     view = view_of(params, x, ax)
     plane = plane_of(params, view)
-    set_view(ax, view)
     if filled:
         fill_regions(ax, plane, styles, named=bool(len(x)))
     draw_edges(ax, plane, bold=not filled, name=None if name is None else as_text(name))
     if len(x):
         scatter(ax, x, y, styles)
     return finished(ax, names_of(feature_names, 2, "feature_names", "feature {}"))
-
-
-def finished(ax: Axes, names: Sequence[str]) -> Axes:
-    """The axes, with their names and a legend."""
-    name_axes(ax, names)
-    legend(ax)
-    return ax
 
 
 def _models(value: object, name: str) -> dict[str, Fitted]:
@@ -114,7 +97,7 @@ def _models(value: object, name: str) -> dict[str, Fitted]:
     return {as_text(key): params for key, params in value.items()}
 
 
-@checked_arguments(models=_models, x=None, y=None, level=optional_levels, ax=AX)
+@checked_arguments(models=_models, x=None, y=None, level=optional(levels), ax=AX)
 def boundaries(
     models: Mapping[str, Fitted],
     x: ArrayLike | None = None,
@@ -158,7 +141,6 @@ def boundaries(
     x, y = rows_and_labels(x, y, 2, first.num_classes)
     styles = styles_of(first.num_classes, class_names)
     view = view_of(first, x, ax)
-    set_view(ax, view)
     if len(x):
         scatter(ax, x, y, styles)
     for name, params in models.items():
@@ -172,7 +154,7 @@ def boundaries(
     return finished(ax, names_of(feature_names, 2, "feature_names", "feature {}"))
 
 
-@checked_arguments(models=_models, x=None, y=None, level=optional_levels)
+@checked_arguments(models=_models, x=None, y=None, level=optional(levels))
 def regions(
     models: Mapping[str, Fitted],
     x: ArrayLike,

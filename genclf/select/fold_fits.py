@@ -6,7 +6,7 @@ any function of rows and weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -28,8 +28,10 @@ from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
 from genclf.classifier.pieces import by_pieces, on_host, padded, rows_of, statistics
 from genclf.classifier.scores import log_densities, log_posteriors
-from genclf.select.cross_validation import CrossValidation, Members
+from genclf.select.cross_validation import CrossValidation, Members, has_statistics
 from genclf.sums.merging import merge_at_once
+
+Fit = Callable[[PyTree, np.ndarray, np.ndarray], PyTree]
 
 
 class HeldOut(NamedTuple):
@@ -51,27 +53,31 @@ class HeldOut(NamedTuple):
 
 
 def held_out(
-    fits: Iterable[PyTree],
+    clf: Any,
+    fit: Fit,
     x: PyTree,
     y: Int[np.ndarray, "n"],
     w: Float[np.ndarray, "n"],
     folds: Int[np.ndarray, "n"],
     *,
-    num_classes: int,
     members: bool,
 ) -> HeldOut:
     """The rows of each fold, scored by the fit without it.
 
     Args:
-        fits: the params without each fold, in the order of folds.
+        clf: the model.
+        fit: its params from rows, labels and weights, if they do not follow from sums.
         x: the rows.
         y: their labels.
         w: their weights.
         folds: the fold of each row.
-        num_classes: K.
         members: whether to keep what typicality needs.
     """
-    log_p = np.empty((len(w), num_classes))
+    if has_statistics(clf, x):
+        fits = _estimates_without(clf, x, y, w, folds)
+    else:
+        fits = _fits_without(fit, x, y, w, folds)
+    log_p = np.empty((len(w), clf.num_classes))
     density = np.full(len(w), np.nan)
     kept = []
     for fold, params in enumerate(fits):
@@ -101,7 +107,7 @@ def held_out(
     return HeldOut(found, y, w)
 
 
-def estimates_without(
+def _estimates_without(
     clf: Classifier,
     x: PyTree,
     y: Int[np.ndarray, "n"],
@@ -125,8 +131,8 @@ def estimates_without(
             yield on_host(estimated(clf, stats))
 
 
-def fits_without(
-    fit: Callable[[PyTree, np.ndarray, np.ndarray], PyTree],
+def _fits_without(
+    fit: Fit,
     x: PyTree,
     y: Int[np.ndarray, "n"],
     w: Float[np.ndarray, "n"],

@@ -6,23 +6,15 @@ imported("narwhals", "sklearn", "genclf.sklearn needs")
 imported("sklearn", "sklearn", "genclf.sklearn needs")
 
 from genclf.sklearn.discriminants import (
-    GaussianNB as GaussianNB,
-    LinearDiscriminant as LinearDiscriminant,
-    QuadraticDiscriminant as QuadraticDiscriminant,
-    RegularizedDiscriminant as RegularizedDiscriminant,
+    GaussianNB,
+    LinearDiscriminant,
+    QuadraticDiscriminant,
+    RegularizedDiscriminant,
 )
-from genclf.sklearn.iterative import (
-    GenerativeClassifier as GenerativeClassifier,
-    MixtureDiscriminant as MixtureDiscriminant,
-    SoftmaxRegression as SoftmaxRegression,
-)
-from genclf.sklearn.mixed import MixedNB as MixedNB
-from genclf.sklearn.naive_bayes import (
-    BernoulliNB as BernoulliNB,
-    CategoricalNB as CategoricalNB,
-    MultinomialNB as MultinomialNB,
-)
-from genclf.sklearn.searchlight import CrossValidatedScore as CrossValidatedScore
+from genclf.sklearn.iterative import GenerativeClassifier, MixtureDiscriminant, SoftmaxRegression
+from genclf.sklearn.mixed import MixedNB
+from genclf.sklearn.naive_bayes import BernoulliNB, CategoricalNB, MultinomialNB
+from genclf.sklearn.searchlight import CrossValidatedScore
 
 __all__ = [
     "BernoulliNB",

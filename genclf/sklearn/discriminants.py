@@ -160,9 +160,8 @@ class LinearDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Cov
         for row, column in np.argwhere(np.isnan(x)):
             raise ValueError(f"X[{row}, {column}] is missing, but an axis needs all cells of a row")
         with jax.enable_x64(True):
-            return np.asarray(
-                transform(discriminant_axes(self._generative_params), x, self._n_features_out)
-            )
+            axes = discriminant_axes(self._generative_params)
+            return np.asarray(transform(axes, x, self._n_features_out))
 
     def _estimate(self, x: PyTree, labels: Labels, *more: Any, **how: Any) -> None:
         classes, d = len(labels.classes), x.shape[1]

@@ -25,7 +25,7 @@ from genclf.numerics.row_blocks import num_rows
 from genclf.select.cross_validation import has_statistics
 from genclf.sklearn.attributes import only_if
 from genclf.sklearn.held_out_fits import HeldOutFits
-from genclf.sklearn.labels import Labels, check_lengths, classes_of, encoded, indices_in
+from genclf.sklearn.labels import Labels, check_lengths, classes_of, encoded, indices_in, plain
 from genclf.sklearn.parameters import Parameters, warn_unless
 from genclf.sklearn.predictions import Predictions
 from genclf.sklearn.rows import checked_rows, weights_in
@@ -126,8 +126,7 @@ class Estimator(Predictions, HeldOutFits, Parameters, ClassifierMixin, BaseEstim
             return self._learn(X, y, sample_weight, self.classes_, before)
         place = indices_in(given, self.classes_)
         if (place < 0).any():
-            lost = self.classes_[place.argmin()]
-            lost = lost.item() if isinstance(lost, np.generic) else lost
+            lost = plain(self.classes_[place.argmin()])
             raise ValueError(
                 f"classes is {given} and lacks {lost!r}, a class of an earlier call: give all "
                 "classes, the earlier ones too"

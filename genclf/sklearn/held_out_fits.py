@@ -12,8 +12,7 @@ from jaxtyping import Int, PyTree
 from sklearn.exceptions import ConvergenceWarning
 
 from genclf.classifier.pieces import on_host
-from genclf.select.cross_validation import has_statistics
-from genclf.select.fold_fits import HeldOut, estimates_without, fits_without, held_out
+from genclf.select.fold_fits import HeldOut, held_out
 from genclf.select.folds import kfold
 from genclf.select.membership.folds_test import FoldsTest
 from genclf.select.membership.typicality import typicality_test
@@ -47,12 +46,8 @@ class HeldOutFits:
         if self.calibrate is None and not self.conformal:
             return None
         folds = stratified_folds(labels)
-        given = x, labels.number, w, folds
-        if has_statistics(clf, x):
-            fits = estimates_without(clf, *given)
-        else:
-            fits = fits_without(partial(self._fit_rows, clf), *given)
-        found = held_out(fits, *given, num_classes=len(labels.classes), members=self.conformal)
+        fit = partial(self._fit_rows, clf)
+        found = held_out(clf, fit, x, labels.number, w, folds, members=self.conformal)
         if self.calibrate is not None:
             found.check_calibration([plain(label) for label in labels.classes])
         return found

@@ -221,10 +221,10 @@ class MixedNB(FamilyEstimator):
         found[:, read] = terms
         return found
 
-    def _names_of_terms(self) -> list[str] | None:
+    def _names_of_terms(self) -> tuple[str, ...] | None:
         if super()._names_of_terms() is None:
             return None
-        return [str(column.name) for column in self.columns_]
+        return tuple(str(column.name) for column in self.columns_)
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[RowsLike, np.ndarray]:
         """Draw rows and their labels from the fitted model.

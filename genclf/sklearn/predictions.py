@@ -20,7 +20,7 @@ from genclf.classifier.by_numpy import (
     scores_by_numpy,
 )
 from genclf.classifier.classifier import Classifier
-from genclf.classifier.explanation import Explanation, class_index, explain
+from genclf.classifier.explanation import Explanation, explained
 from genclf.classifier.pieces import by_pieces, on_host
 from genclf.classifier.scores import log_marginals, log_posteriors, sample
 from genclf.numerics.scores.posterior import normalised
@@ -29,7 +29,7 @@ from genclf.select.membership.folds_test import FoldsTest
 from genclf.sklearn.attributes import Attributes, only_if
 from genclf.sklearn.labels import check_lengths, numbers_in
 from genclf.sklearn.types import LabelsLike, Number, RowsLike, Seed, WeightsLike
-from genclf.sums.sparse import is_sparse
+from genclf.tables.features import dense
 
 
 class Predictions(Attributes, abc.ABC):
@@ -172,27 +172,18 @@ class Predictions(Attributes, abc.ABC):
                 such class.
         """
         self._check_fitted()
-        dense = lambda a: np.asarray(a.toarray() if is_sparse(a) else a)  # noqa: E731
-        x = jax.tree.map(dense, self._rows(X), is_leaf=is_sparse)
-        places = {"of": of, "against": against}
-        given = {name: class_index(a, self.classes_, name) for name, a in places.items()}
-        with jax.enable_x64(True):
-            found = on_host(explain(self.params_, x, **given))
-        return replace(
-            found,
-            features=self._terms_of_columns(found.features),
-            class_names=[str(label) for label in self.classes_],
-            feature_names=self._names_of_terms(),
-        )
+        found = explained(self.params_, dense(self._rows(X)), self.classes_, of, against)
+        terms = self._terms_of_columns(found.features)
+        return replace(found, features=terms, feature_names=self._names_of_terms())
 
     def _terms_of_columns(self, features: Any) -> Float[np.ndarray, "n d"]:
         """The terms of the columns of X, from the terms of the parts of the model."""
         return features
 
-    def _names_of_terms(self) -> list[str] | None:
+    def _names_of_terms(self) -> tuple[str, ...] | None:
         """The names of these columns; None if X had none."""
         columns = getattr(self, "feature_names_in_", None)
-        return None if columns is None else [str(name) for name in columns]
+        return None if columns is None else tuple(str(name) for name in columns)
 
     @only_if("_generative", "has no density of rows")
     def score_samples(self, X: RowsLike) -> Float[np.ndarray, "n"]:
@@ -279,8 +270,7 @@ class Predictions(Attributes, abc.ABC):
         self._check_fitted()
         seed = check_random_state(random_state).randint(2**31)
         with jax.enable_x64(True):
-            drawn = sample(jax.random.key(seed), self._generative_params, (n_samples,))
-            x, y = on_host(drawn)
+            x, y = on_host(sample(jax.random.key(seed), self._generative_params, (n_samples,)))
         return x, self.classes_[y]
 
 

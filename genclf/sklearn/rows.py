@@ -64,13 +64,9 @@ def _located(
 
 
 def _refuse_dates(X: Any) -> None:
-    names = [f"column {name!r}" for name in X.columns] if _is_table(X) else ["X"]
-    dtypes = X.dtypes if _is_table(X) else [getattr(X, "dtype", None)]
+    is_table = hasattr(X, "columns") and hasattr(X, "dtypes")  # of pandas or polars
+    names = [f"column {name!r}" for name in X.columns] if is_table else ["X"]
+    dtypes = X.dtypes if is_table else [getattr(X, "dtype", None)]
     for name, dtype in zip(names, dtypes, strict=True):
         if str(dtype).lower().startswith(_DATES):
             raise ValueError(f"{name} has dtype {dtype}, expected numbers; {DATES_TO_NUMBERS}")
-
-
-def _is_table(X: object) -> bool:
-    """Whether X has named columns, as tables of pandas and polars have."""
-    return hasattr(X, "columns") and hasattr(X, "dtypes")

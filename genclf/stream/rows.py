@@ -21,6 +21,7 @@ from genclf.tables.arrays import (
     numbers_in,
     refuse_unseen,
     texts_in,
+    weights_of,
     words_in,
 )
 from genclf.tables.arrow_cells import ArrowCells
@@ -140,13 +141,6 @@ def no_cells(part: PartOfModel, columns: list[Column]) -> Array:
     if columns[0].is_coded:
         return [np.zeros(0, np.int64) for _ in columns]
     return np.zeros((0, sum(column.size for column in columns)))
-
-
-def weights_of(cells: Cells, name: str, place: Place) -> Float[np.ndarray, "n"]:
-    """The weight of each row; a missing weight is 0 if the row does not count."""
-    weight = numbers_in(cells, Column(name, "numeric"), place)[:, 0]
-    place.refuse(~(weight >= 0), cells, name, "a weight >= 0")
-    return np.where(weight >= 0, weight, 0)
 
 
 def _check(

@@ -53,7 +53,8 @@ def arrays_of(
         if column.kind == "text":
             array = words_in(texts_in(own, column, place), column)
         elif column.is_coded:
-            array = codes_in(own, column, place, learning=learning, may_miss=holes)[:, None]
+            code = codes_in(own, column, place, learning=learning, may_miss=holes)
+            array = code[:, None].astype(np.int32)
         else:
             array = numbers_in(own, column, place)
             if column.kind == "count":  # documents have no missing counts
@@ -62,12 +63,7 @@ def arrays_of(
                 place.refuse(np.isnan(array), own, column.name, f"a number; {MAY_MISS}")
         found.setdefault(column.part, []).append(array)
     x = {part: own[0] if len(own) == 1 else np.hstack(own) for part, own in found.items()}
-    x = {part: a.astype(np.int32) if _is_codes(a) else a for part, a in x.items()}
     return x[None] if None in x else x or np.zeros((num_rows(cells), 1), np.int32)
-
-
-def _is_codes(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "i"
 
 
 def column_in(cells: CellsOf, column: Column, place: Place) -> Cells:
@@ -101,6 +97,13 @@ def numbers_in(cells: Cells, column: Column, place: Place) -> Float[np.ndarray, 
     if column.kind == "count":
         place.refuse(number < 0, cells, column.name, "a count >= 0")
     return np.ldexp(number, -column.exponent) if column.exponent else number
+
+
+def weights_of(cells: Cells, name: Any, place: Place) -> Float[np.ndarray, "n"]:
+    """The weight of each row; a missing weight is 0 if the row does not count."""
+    weight = numbers_in(cells, Column(name, "numeric"), place)[:, 0]
+    place.refuse(~(weight >= 0), cells, name, "a weight >= 0")
+    return np.where(weight >= 0, weight, 0)
 
 
 def codes_in(

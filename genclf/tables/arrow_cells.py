@@ -65,7 +65,8 @@ class ArrowCells(Cells):
         if self.type == NULLS:
             return np.full((len(cells), 1), np.nan)
         if self.type == LISTS:
-            flat = [c.values.slice(c.offset * width, len(c) * width) for c in _chunks(cells)]
+            chunks = getattr(cells, "chunks", [cells])
+            flat = [c.values.slice(c.offset * width, len(c) * width) for c in chunks]
             cells = pa.chunked_array(flat, cells.type.value_type)
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
@@ -143,10 +144,6 @@ def _what_is(dtype: ArrowType) -> str:
     if types.is_fixed_size_list(dtype) and _what_is(dtype.value_type) == NUMBERS:
         return LISTS
     return str(dtype)
-
-
-def _chunks(cells: ArrowColumn) -> list[ArrowColumn]:
-    return cells.chunks if hasattr(cells, "chunks") else [cells]
 
 
 def _array(cells: ArrowColumn) -> np.ndarray:

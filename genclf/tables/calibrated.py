@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Float, Int
 
 from genclf.arguments.sharding import compiled
+from genclf.classifier.pieces import on_host
 from genclf.numerics.namespace import Array
 from genclf.select.recalibration import Recalibration, groups_of, recalibrated
 from genclf.tables.trials import Trial
@@ -46,9 +47,7 @@ def calibrations(
         if trial.scores is not None and not trial.problem
     }
     num_groups, group = groups_of(folds)
-    maps, log_q = jax.tree.map(
-        np.asarray, _each(np.stack([*each.values()]), y, w, group, num_groups)
-    )
+    maps, log_q = on_host(_each(np.stack([*each.values()]), y, w, group, num_groups))
     found: list[Calibrated | None] = [None] * len(trials)
     for at, i in enumerate(each):
         found[i] = Calibrated(jax.tree.map(lambda a, at=at: a[at], maps), log_q[at])

@@ -53,24 +53,19 @@ def candidates(
     if numeric := _of_kind(columns, "numeric"):
         found += _discriminants(numeric, num_rows, num_classes, num_folds)
         cells = Gaussian("diag", missing="marginalize")
-        naive.append(Candidate("Gaussian naive Bayes", _count(numeric), numeric, _ridged(cells)))
+        naive.append(_naive("Gaussian", numeric, _ridged(cells)))
     if kernel := _of_kind(columns, "kernel"):
         family = mixed_product({"kernel": ()}, alpha=1.0, ridge=0.0).parts["kernel"]
-        naive.append(Candidate("kernel naive Bayes", _count(kernel), kernel, {"": family}))
+        naive.append(_naive("kernel", kernel, {"": family}))
     if binary := _of_kind(columns, "binary"):
         # A missing or another value makes a third one.
         is_bits = all(column.size == 2 for column in binary)
         of_two = Bernoulli(missing="marginalize")
-        families: dict[str, Family] = {"": of_two if is_bits else _categorical(binary)}
-        naive.append(Candidate("Bernoulli naive Bayes", _count(binary), binary, families))
+        naive.append(_naive("Bernoulli", binary, {"": of_two if is_bits else _categorical(binary)}))
     if categorical := _of_kind(columns, "categorical", "binned"):
-        families = {"": _categorical(categorical)}
-        naive.append(
-            Candidate("categorical naive Bayes", _count(categorical), categorical, families)
-        )
+        naive.append(_naive("categorical", categorical, {"": _categorical(categorical)}))
     if count := _of_kind(columns, "count"):
-        families = {"": Multinomial()}
-        naive.append(Candidate("multinomial naive Bayes", _count(count), count, families))
+        naive.append(_naive("multinomial", count, {"": Multinomial()}))
     for text in _of_kind(columns, "text"):
         words = f"words of {text.name}"
         families = {"": TrainingWords(Multinomial())}
@@ -84,6 +79,11 @@ def candidates(
 def _of_kind(columns: Sequence[Column], *kinds: str) -> tuple[Column, ...]:
     """The columns of these kinds, for a model without parts."""
     return tuple(replace(column, part=None) for column in columns if column.kind in kinds)
+
+
+def _naive(model: str, columns: tuple[Column, ...], families: Mapping[str, Family]) -> Candidate:
+    """A naive Bayes model of columns of one kind."""
+    return Candidate(f"{model} naive Bayes", _count(columns), columns, families)
 
 
 def _categorical(columns: Sequence[Column]) -> Categorical:

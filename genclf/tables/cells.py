@@ -160,9 +160,7 @@ class ObjectCells(Cells):
     def encoded(self) -> tuple[list[Value], Int[np.ndarray, "n"]]:
         distinct = dict.fromkeys(cell for cell in self.cells if cell is not None)
         index: dict[Any, int] = {}
-        code: dict[Any, int] = {}
-        for cell in distinct:
-            code[cell] = index.setdefault(plain(cell), len(index))
+        code = {cell: index.setdefault(plain(cell), len(index)) for cell in distinct}
         return list(index), np.array([-1 if c is None else code[c] for c in self.cells], np.int64)
 
     def texts(self) -> list[str]:
@@ -279,3 +277,9 @@ def checked_values(given: Iterable[object], name: str) -> tuple[Value, ...]:
 def names_of(values: Sequence[Value]) -> list[str]:
     """The values as strings."""
     return [f"{v:.15g}" if isinstance(v, float) else str(v) for v in values]
+
+
+def some(names: Sequence[str], most: int = 10) -> str:
+    """The names, or the first of them and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

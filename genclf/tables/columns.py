@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from genclf.tables.cells import NUMBERS, Value
+from genclf.tables.cells import NUMBERS, Value, some
 from genclf.tables.dates import PARTS
 from genclf.tables.rules import Kind, listed
 
@@ -119,7 +119,5 @@ def warn_dropped(columns: Iterable[Column], stacklevel: int) -> None:
         if c.kind == "drop" and c.detail != "by kinds" and c.source not in read
     ]
     if each:
-        names = ", ".join(each[:5]) + (f" and {len(each) - 5} more" if len(each) > 5 else "")
-        warnings.warn(
-            f"columns are not read: {names}; kinds= says otherwise", stacklevel=stacklevel + 1
-        )
+        message = f"columns are not read: {some(each, 5)}; kinds= says otherwise"
+        warnings.warn(message, stacklevel=stacklevel + 1)

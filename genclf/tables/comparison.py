@@ -20,12 +20,10 @@ from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.pieces import on_host
 from genclf.fitting.fit import fitted
 from genclf.select.chunks import PROGRESS, Progress
-from genclf.select.cross_validation import has_statistics
-from genclf.select.fold_fits import estimates_without, fits_without, held_out
-from genclf.select.membership.folds_test import FoldsTest
+from genclf.select.fold_fits import held_out
 from genclf.select.membership.typicality import typicality_test
 from genclf.select.recalibration import Recalibration
-from genclf.tables.arrays import column_in, numbers_in
+from genclf.tables.arrays import column_in, weights_of
 from genclf.tables.baselines import on_columns, on_terms
 from genclf.tables.calibrated import calibrations
 from genclf.tables.candidates import candidates
@@ -212,7 +210,10 @@ def compare(
         clf, own = Classifier(of_all_words(first.family), len(count)), first.columns
         x = features_of(used, own, None, learning=True)
         params = _fit(clf, x, y, w)
-        membership = _membership(clf, x, y, w, folds) if conformal else None
+        membership = None
+        if conformal:
+            held = held_out(clf, partial(_fit, clf), x, y, w, folds, members=True)
+            membership = on_host(typicality_test(clf, held.found))
         calibrated = calibrations(trials, y, folds, w)
     models = tuple(
         trial.score(trials[0].scores, None if one is None else one.map)
@@ -252,19 +253,7 @@ def _fit(clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray) -> Classifier
     """The fit to all rows, by NumPy if it can."""
     if sums_by_numpy(clf, x):
         return fit_by_numpy(clf, x, y, w)[1]
-    return jax.tree.map(np.asarray, _fit_once(clf, dense(x), y, w))
-
-
-def _membership(
-    clf: Classifier, x: PyTree, y: np.ndarray, w: np.ndarray, folds: np.ndarray
-) -> FoldsTest:
-    """`genclf.typicality_test` by the fits without each fold."""
-    if has_statistics(clf, x):
-        fits = estimates_without(clf, x, y, w, folds)
-    else:
-        fits = fits_without(partial(_fit, clf), x, y, w, folds)
-    held = held_out(fits, x, y, w, folds, num_classes=clf.num_classes, members=True)
-    return on_host(typicality_test(clf, held.found))
+    return on_host(_fit_once(clf, dense(x), y, w))
 
 
 def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:
@@ -273,10 +262,7 @@ def _weights(cells: CellsOf, name: Hashable) -> np.ndarray:
         return np.ones(num_rows(cells))
     if name not in cells:
         raise ValueError(f"weights names the column {name!r:.60}, expected one of {[*cells]}")
-    place, own = Place("table"), cells[name]
-    weight = numbers_in(own, Column(name, "numeric"), place)[:, 0]
-    place.refuse(~(weight >= 0), own, name, "a weight >= 0")
-    return weight
+    return weights_of(cells[name], name, Place("table"))
 
 
 def _names(drop: Any, cells: CellsOf) -> list[Hashable]:

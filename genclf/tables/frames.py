@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -109,16 +109,13 @@ def check_names(given: Any, what: str) -> None:
     if isinstance(given, Mapping) or not hasattr(given, "columns"):
         return
     names = getattr(given, "column_names", None) or list(given.columns)
-    if _differ(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{what} has the column {twice!r} twice, expected different names")
-
-
-def _differ(names: Sequence[object]) -> bool:
     try:
-        return len(set(names)) < len(names)
+        if len(set(names)) == len(names):
+            return
     except TypeError:  # of columns themselves, which have no names
-        return False
+        return
+    twice = next(name for name in names if names.count(name) > 1)
+    raise ValueError(f"{what} has the column {twice!r} twice, expected different names")
 
 
 def _of_series(series: Series) -> Cells:

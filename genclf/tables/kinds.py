@@ -162,16 +162,8 @@ class Reading:
         num_missing = int(cells.missing.sum())
         hole = (None,) if self.missing == "value" and num_missing else ()
         kind, detail = discrete([*given, *hole])
-        return Column(
-            name,
-            kind,
-            "categorical",
-            type=type_of(given[0]),
-            values=(*given, *hole),
-            unseen=self.unseen,
-            detail=detail,
-            num_missing=num_missing,
-        )
+        how: dict[str, Any] = {"detail": detail, "num_missing": num_missing, "unseen": self.unseen}
+        return Column(name, kind, "categorical", type_of(given[0]), (*given, *hole), **how)
 
 
 def _text(name: Hashable, cells: Cells, common: dict[str, Any], *, required: bool) -> Column:
@@ -214,10 +206,9 @@ def _binned(name: Hashable, cells: Cells, common: dict[str, Any], holes: list[No
     if distinct < 2 or cells.width > 1:
         raise ValueError(f'kinds[{name!r}] is "binned", but the column has {distinct} numbers')
     edges = tuple(quantile_edges(seen, min(_BINS, distinct)).tolist())
-    common = common | {
-        "detail": f"{len(edges) + 1} bins, cut from {edges[0]:.6g} to {edges[-1]:.6g}"
-    }
-    return Column(name, "binned", "categorical", values=tuple(holes), edges=edges, **common)
+    detail = f"{len(edges) + 1} bins, cut from {edges[0]:.6g} to {edges[-1]:.6g}"
+    how = {"values": tuple(holes), "edges": edges, **common, "detail": detail}
+    return Column(name, "binned", "categorical", **how)
 
 
 def check_kind(name: Hashable, given: Any) -> None:

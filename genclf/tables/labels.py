@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from genclf.tables.cells import NULLS, NUMBERS, TRUTH, Cells, NumberCells, Value, names_of
+from genclf.tables.cells import NULLS, NUMBERS, TRUTH, Cells, NumberCells, Value, names_of, some
 from genclf.tables.frames import CellsOf
 
 
@@ -31,19 +30,17 @@ def label_of(cells: CellsOf, name: Any) -> Cells:
         raise TableError(f"label {name!r} is missing in every row")
     values, code = _encoded(label, name)
     n, num_classes = int((code >= 0).sum()), len(values)
-    if num_classes > 20:
-        number = label.numbers() if label.type == NUMBERS else None
-        seen = None if number is None else number[~np.isnan(number)]
-        whole = seen is not None and (seen == seen.round()).all() and np.isfinite(seen).all()
-        if number is not None and not (whole and num_classes <= n / 10):
+    if num_classes > 20 and label.type == NUMBERS:
+        number = label.numbers()
+        seen = number[~np.isnan(number)]
+        whole = (seen == seen.round()).all() and np.isfinite(seen).all()
+        if not (whole and num_classes <= n / 10):
             raise TableError(
                 f"label {name!r} has {num_classes} different numbers in {n} rows: it "
                 "looks continuous; classification needs classes, e.g. bin it by genclf.discretize"
             )
-        if num_classes > n / 2:
-            raise TableError(
-                f"label {name!r} has {num_classes} classes in {n} rows, too many to learn"
-            )
+    if num_classes > 20 and num_classes > n / 2:
+        raise TableError(f"label {name!r} has {num_classes} classes in {n} rows, too many to learn")
     return label
 
 
@@ -118,9 +115,3 @@ def usable_rows(label: Cells, name: Any, weight: np.ndarray | None = None) -> Us
         classes = classes.astype(label.array.dtype)  # where holes made no floats
     names = [names[k] for k in kept]
     return UsableRows(rows, y, classes, names, rare, unlabelled, int(idle.sum()))
-
-
-def some(names: Sequence[str], most: int = 10) -> str:
-    """The names, or the first of them and the number of the others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import jax
@@ -20,7 +20,8 @@ from genclf.classifier.by_numpy import (
 )
 from genclf.classifier.calibrated import CalibratedParams
 from genclf.classifier.classifier import Classifier, ClassifierParams
-from genclf.classifier.explanation import Explanation, class_index, explain
+from genclf.classifier.explanation import Explanation, explained
+from genclf.classifier.pieces import on_host
 from genclf.classifier.scores import log_posterior
 from genclf.fitting.fit import fit
 from genclf.select.membership.folds_test import FoldsTest
@@ -62,19 +63,16 @@ class TableModel:
         found, d, count = [], self.params.num_features, len(self.classes)
         if not self.params.num_classes == self.classifier.num_classes == count:
             found.append(f"classes has {count} classes, but params {self.params.num_classes}")
-        for part, own in self._parts().items():
+        parts: dict[str | None, list[Column]] = {} if self.columns else {None: []}
+        for column in self.columns:
+            parts.setdefault(column.part, []).append(column)
+        for part, own in parts.items():
             width = d.get(part) if isinstance(d, dict) else d if part is None else None
             # Each categorical column is one feature, whatever its number of values.
             size = sum(1 if c.is_coded else c.size for c in own) or 1
             if width != size:
                 found.append(f"columns have {size} features, but params {d}")
         return found
-
-    def _parts(self) -> dict[str | None, list[Column]]:
-        parts: dict[str | None, list[Column]] = {} if self.columns else {None: []}
-        for column in self.columns:
-            parts.setdefault(column.part, []).append(column)
-        return parts
 
     def read(self, table: Frame) -> PyTree:
         """The rows of a table as the model takes them, for functions such as `log_marginal`.
@@ -180,21 +178,10 @@ class TableModel:
         Raises:
             ValueError: as for `genclf.explain`, such as for QDA; or there is no such class.
         """
-        indices = {
-            name: class_index(given, self.classes, name)
-            for name, given in (("of", of), ("against", against))
-        }
-        with jax.enable_x64(True):
-            found = jax.tree.map(
-                np.asarray, explain(self.params, dense(self.read(table)), **indices)
-            )
+        found = explained(self.params, dense(self.read(table)), self.classes, of, against)
         terms = terms_of_columns(found.features, self.columns)
-        return replace(
-            found,
-            features=terms,
-            class_names=[str(label) for label in self.classes],
-            feature_names=[str(column.name) for column in self.columns],
-        )
+        names = tuple(str(column.name) for column in self.columns)
+        return replace(found, features=terms, feature_names=names)
 
     @property
     def classes_(self) -> Shaped[np.ndarray, "K"]:
@@ -222,14 +209,13 @@ class TableModel:
             self.params = fit_by_numpy(clf, x, number, w)[1]
         else:
             with jax.enable_x64(True):
-                self.params = jax.tree.map(np.asarray, fit(clf, x, number, sample_weight))
+                self.params = on_host(fit(clf, x, number, sample_weight))
         self.classifier, self.classes, self.membership = clf, classes, None
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The fields, as parameters of an estimator."""
-        names = "name", "classifier", "params", "classes", "columns", "membership"
-        return {name: getattr(self, name) for name in names}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> TableModel:
         """Set fields."""

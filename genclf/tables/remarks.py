@@ -8,9 +8,10 @@ from itertools import combinations
 import numpy as np
 
 from genclf.tables.candidates import PRIOR, RIDGE
+from genclf.tables.cells import some
 from genclf.tables.columns import Column
 from genclf.tables.frames import CellsOf
-from genclf.tables.labels import UsableRows, some
+from genclf.tables.labels import UsableRows
 from genclf.tables.trials import SINGULAR, TOO_LONG, ModelScore, Trial
 
 _LEVEL = 0.05  # p-value from which models are not distinguishable
