@@ -44,13 +44,11 @@ class InteriorPoint(System):
             (point.below, step.below),
             (point.above, step.above),
         ]
-        bounded = [*self.bounded, *self.bounded]
-        longest = jnp.stack(
-            [
-                jnp.where(b, share_to_bound(*a), 1).min(initial=1)
-                for b, a in zip(bounded, ahead, strict=True)
-            ]
-        ).min()
+        shares = [
+            jnp.where(bounded, share_to_bound(*own), 1).min(initial=1)
+            for bounded, own in zip(2 * self.bounded, ahead, strict=True)
+        ]
+        longest = jnp.stack(shares).min()
         before = self.violation(point, target, fixed)
 
         def at(length: Array) -> Point:
