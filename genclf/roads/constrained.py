@@ -195,7 +195,7 @@ def _solve(
     _check_size(len(theta), len(jax.eval_shape(flat_constraints, theta)), block_size)
     tol = (1e-9 if theta.dtype == jnp.float64 else 1e-4) if tol is None else tol
     system = InteriorPoint(
-        lambda theta: objective(unravel(theta)), flat_constraints, *bounds, theta, block_size
+        lambda theta: objective(unravel(theta)), flat_constraints, bounds, theta, block_size
     )
     point, at_lower, at_upper = system.begin(), *[jnp.zeros(theta.shape, bool)] * 2
     if lower is not None or upper is not None:
