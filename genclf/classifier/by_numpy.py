@@ -77,10 +77,8 @@ def statistics_by_numpy(
     clf: Classifier, x: PyTree, y: Int[np.ndarray, "n"], w: Float[np.ndarray, "n"]
 ) -> ClassifierStats:
     """The statistics of rows that have labels 0..K-1."""
-    label: Any = y
-    weight: Any = w
     count: Any = np.bincount(y, w, clf.num_classes)
-    own = Hard.of_fields(label=label, weight=weight, num_classes=clf.num_classes)
+    own = Hard.of_fields(label=y, weight=w, num_classes=clf.num_classes)
     with np.errstate(all="ignore"):
         return clf.statistics(count, clf.family.stats(_rows(x), own))
 
@@ -121,8 +119,7 @@ def linear_by_numpy(
 ) -> Float[np.ndarray, "n K"]:
     """`x @ coef.T`; that of sparse rows runs in threads."""
     table: Any = coef.T
-    found: Any = sparse_rows(x, "X").dot(table) if is_sparse(x) else x @ table
-    return found
+    return sparse_rows(x, "X").dot(table) if is_sparse(x) else x @ table
 
 
 def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:

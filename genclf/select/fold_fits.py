@@ -121,10 +121,7 @@ def estimates_without(
     for around in zip(before, after, strict=True):
         with np.errstate(all="ignore"):
             stats = reduce(merge, [part for part in around if part is not None])
-        if by_numpy:
-            yield estimate_by_numpy(clf, stats)[1]
-        else:
-            yield on_host(estimated(clf, stats))
+        yield estimate_by_numpy(clf, stats)[1] if by_numpy else on_host(estimated(clf, stats))
 
 
 def fits_without(
