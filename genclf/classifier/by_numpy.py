@@ -119,7 +119,8 @@ def linear_by_numpy(
 ) -> Float[np.ndarray, "n K"]:
     """`x @ coef.T`; that of sparse rows runs in threads."""
     table: Any = coef.T
-    return sparse_rows(x, "X").dot(table) if is_sparse(x) else x @ table
+    found: Any = sparse_rows(x, "X").dot(table) if is_sparse(x) else x @ table
+    return found
 
 
 def log_posterior_by_numpy(params: Fitted, x: PyTree) -> Float[np.ndarray, "n K"]:
