@@ -37,8 +37,8 @@ from genclf.engines.local_rows import array_rows, form_of, own_devices, sum_rows
 from genclf.engines.rank_files import RankFiles
 from genclf.stream.checkpoint import sum_units
 from genclf.stream.convert import as_host, as_stats
-from genclf.stream.on_device import arrays_of, as_part, checked_pieces, no_sums
-from genclf.stream.part import Part
+from genclf.stream.on_device import arrays_of, checked_pieces, no_sums
+from genclf.stream.part import Part, part_of
 from genclf.stream.partial import check_schema, warn_of_precision
 from genclf.stream.schema import Schema
 from genclf.stream.units import is_file, is_unnamed
@@ -178,7 +178,7 @@ def _empty_part(
     barriers: Barriers, messages: list[dict[str, Any]], zeros: ClassifierStats | None, digest: str
 ) -> Part:
     """The part of zero rows; a process without batches receives it from another one."""
-    own = None if zeros is None else as_part(zeros, 0, "nothing", digest)
+    own = None if zeros is None else part_of(as_host(zeros), 0, "nothing", digest)
     has_rows = [message["rows"] is not None for message in messages]
     if all(has_rows) and own is not None:
         return own
@@ -245,7 +245,7 @@ def _part(
             total, rows = one if total is None else merge_at_once(total, one), rows + len(y)
     if total is None:
         return replace(empty, part_ids=(name,))
-    return as_part(total, rows, name, empty.digest)
+    return part_of(as_host(total), rows, name, empty.digest)
 
 
 def _over_processes(own: Part, mesh: Mesh) -> HostClassifier:

@@ -77,10 +77,8 @@ def statistics_by_numpy(
     clf: Classifier, x: PyTree, y: Int[np.ndarray, "n"], w: Float[np.ndarray, "n"]
 ) -> ClassifierStats:
     """The statistics of rows that have labels 0..K-1."""
-    label: Any = y
-    weight: Any = w
     count: Any = np.bincount(y, w, clf.num_classes)
-    own = Hard.of_fields(label=label, weight=weight, num_classes=clf.num_classes)
+    own = Hard.of_fields(label=y, weight=w, num_classes=clf.num_classes)
     with np.errstate(all="ignore"):
         return clf.statistics(count, clf.family.stats(_rows(x), own))
 

@@ -74,18 +74,11 @@ def _converted(
 
 
 def _array(given: object, name: str) -> Array:
+    """A JAX array; a NumPy array is copied, as JAX may read it after the caller has changed it."""
     found = real_array(given, name)
     if isinstance(found, jax.Array):
         return found
-    return _copied(in_range(found, name))
-
-
-def _host_array(given: object, name: str) -> np.ndarray:
-    return in_range(host_numbers(given, name), name)
-
-
-def _copied(found: np.ndarray) -> Array:
-    """Copy to a JAX array, since JAX may read a NumPy buffer after the caller has changed it."""
+    found = in_range(found, name)
     dtype = jax.dtypes.canonicalize_dtype(found.dtype)
     # JAX uses an aligned buffer without a copy, and makes a slow copy of an unaligned one.
     memory = np.empty(found.size * dtype.itemsize + _ALIGNMENT, np.uint8)
@@ -94,6 +87,10 @@ def _copied(found: np.ndarray) -> Array:
     _fill(own, found)
     with jax.ensure_compile_time_eval():
         return jax.device_put(own, may_alias=True)
+
+
+def _host_array(given: object, name: str) -> np.ndarray:
+    return in_range(host_numbers(given, name), name)
 
 
 def _fill(own: np.ndarray, given: np.ndarray) -> None:

@@ -165,8 +165,7 @@ def fit_closed(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> C
     """`fit` in closed form."""
     if not (clf.is_predictive or isinstance(x, HostRows)):
         return _fit_closed(clf, x, y, weights)
-    found = sums(clf, x, y, weights)
-    return proper_estimate(clf, found)
+    return proper_estimate(clf, sums(clf, x, y, weights))
 
 
 @partial(compiled, fast_compile=2**14)

@@ -91,11 +91,7 @@ def _classes(value: object, name: str) -> Any:
 
 @checked_arguments(any_model=True, x=_rows, of=_classes, against=_classes)
 def explain(
-    params: Fitted,
-    x: PyTree,
-    *,
-    of: ArrayLike | None = None,
-    against: ArrayLike | None = None,
+    params: Fitted, x: PyTree, *, of: ArrayLike | None = None, against: ArrayLike | None = None
 ) -> Explanation:
     """Which features speak for the class of each row, and how much: a sum that is exact.
 

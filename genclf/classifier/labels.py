@@ -29,11 +29,7 @@ def valid_weights(weights: Array) -> Array:
 
 
 def check_labels(
-    y: AnyArray,
-    num_classes: int,
-    *,
-    unlabelled: bool = True,
-    used: np.ndarray | bool = True,
+    y: AnyArray, num_classes: int, *, unlabelled: bool = True, used: np.ndarray | bool = True
 ) -> None:
     """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN.
 
@@ -62,16 +58,6 @@ def check_labels(
     elif labels.min() >= -1:
         hint = "; np.unique(labels, return_inverse=True)[1] are labels from 0 on"
     raise ValueError(f"y[{row}] is {labels[row]} (row {row}), expected {expected}{hint}")
-
-
-def check_supervised(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
-    """`check_labels` for supervised fits.
-
-    Raise also if no row has both a label and a weight, or if -1 may stand for a class.
-    """
-    check_labels(y, num_classes)
-    _check_some_labels(y, weights)
-    check_minus_one(y, weights, num_classes)
 
 
 def check_minus_one(y: AnyArray, weights: AnyArray | None, num_classes: int) -> None:
@@ -108,7 +94,7 @@ def unlabelled_and_empty(
     return int(unlabelled.argmax()), int(missing.argmax())
 
 
-def _check_some_labels(y: AnyArray, weights: AnyArray | None) -> None:
+def check_some_labels(y: AnyArray, weights: AnyArray | None) -> None:
     """Raise if no row has both a label and a weight; traced ones are not checked."""
     if y.ndim not in (1, 2) or not readable(y) or not (weights is None or readable(weights)):
         return

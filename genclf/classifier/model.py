@@ -240,9 +240,7 @@ def check_params(params: object, name: str, function: str) -> None:
     if not hasattr(fields.get("log_prior", np.zeros(1)), "ndim"):
         raise ValueError(f"{name}.log_prior is {shown(params.log_prior)}, expected an array (K,)")
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        if not hasattr(leaf, "dtype") or (
-            not hasattr(leaf, "ndim") and not isinstance(leaf, float)
-        ):
+        if not hasattr(leaf, "dtype") or not (hasattr(leaf, "ndim") or isinstance(leaf, float)):
             raise ValueError(
                 f"{name}{jax.tree_util.keystr(path)} is {shown(leaf)}, expected an array, as fit "
                 "returns it"

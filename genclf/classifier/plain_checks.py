@@ -32,8 +32,8 @@ def plain_array(given: Any, name: str) -> tuple[Array, float]:
                 "decimals, and 0 for the sums of no rows"
             )
     eps = float(jnp.finfo(found.dtype if found.dtype.kind == "f" else np.float64).eps)
-    found = found if is_traced(found) else found.astype(np.float64)
     if not is_traced(found):
+        found = found.astype(np.float64)
         refuse(~np.isfinite(found), found, name, "a finite sum")
     return found, eps
 

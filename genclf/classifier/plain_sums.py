@@ -178,9 +178,7 @@ def _from_parts(family: Family, given: PlainSums, of: str) -> PyTree:
         check_counts(inner, total, weight, f"total{of}")
         return from_plain(count, total, None, None, eps)
     products, more_eps = _products(inner, given.products, total.shape, of)
-    centre = given.centre
-    if centre is not None:
-        centre = _centre(centre, total.shape, of)
+    centre = None if given.centre is None else _centre(given.centre, total.shape, of)
     found: Any = from_plain(count, total, products, centre, max(eps, more_eps))
     if not is_traced(found):
         check_scatter(found, products, max(eps, more_eps), of)

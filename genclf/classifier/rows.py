@@ -15,7 +15,14 @@ from jaxtyping import Bool, Float, PyTree
 from genclf.arguments.module import Module
 from genclf.arguments.remembered import Remembered
 from genclf.classifier.conversion import float_dtype, widen
-from genclf.classifier.labels import AnyArray, check_supervised, valid_labels, valid_weights
+from genclf.classifier.labels import (
+    AnyArray,
+    check_labels,
+    check_minus_one,
+    check_some_labels,
+    valid_labels,
+    valid_weights,
+)
 from genclf.classifier.model import Fitted, Model, TakesExamples
 from genclf.families.base import Density, Scalar
 from genclf.families.structure import named_arrays
@@ -147,9 +154,11 @@ def check_rows(
 def check_supervised_rows(
     model: Model | Fitted, x: PyTree, y: AnyArray, weights: AnyArray | None
 ) -> None:
-    """`check_rows` and `check_supervised`."""
+    """`check_rows` and `check_labels`; raise also if no row teaches, or if -1 may be a class."""
     check_rows(model, x, y, weights)
-    check_supervised(y, weights, model.num_classes)
+    check_labels(y, model.num_classes)
+    check_some_labels(y, weights)
+    check_minus_one(y, weights, model.num_classes)
 
 
 def check_examples(params: Model | TakesExamples | Density, x: PyTree) -> None:

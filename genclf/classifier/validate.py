@@ -131,12 +131,8 @@ def validate(
 
 def _check_labels(y: Array, num_classes: int) -> None:
     last = num_classes - 1
-    if y.ndim == 1:
-        expected = (
-            f"a label in 0..{last} (num_classes = {num_classes}), or -1 for an unlabelled row"
-        )
-    else:
-        expected = "a finite responsibility >= 0"
+    label = f"a label in 0..{last} (num_classes = {num_classes}), or -1 for an unlabelled row"
+    expected = label if y.ndim == 1 else "a finite responsibility >= 0"
     _raise_at(~np.asarray(valid_labels(y, num_classes)), y, "y", expected)
 
 

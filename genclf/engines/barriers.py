@@ -38,24 +38,18 @@ class Barriers:
         return Barriers(f"genclf-{next(_CALLS)}", timeout)
 
     def exchange(self, topic: str, own: bytes) -> list[bytes]:
-        """The message of each process, in the order of their ranks, once all have sent one."""
+        """The message of each process, in the order of their ranks, once all have sent one.
+
+        Raise if a process failed, ended or is late.
+        """
         client = _client()
         if client is None:
             return [own]
         with self._errors():
             client.key_value_set_bytes(f"{self.name}/{topic}/{jax.process_index():08d}", own)
-        self.wait(topic)
-        with self._errors():
-            return [each for _, each in sorted(client.key_value_dir_get_bytes(self._at(topic)))]
-
-    def wait(self, topic: str) -> None:
-        """Wait for all processes; raise if one failed, ended or is late."""
-        client = _client()
-        if client is None:
-            return
-        with self._errors():
             self._raise_failures()
             client.wait_at_barrier(self._at(topic), int(1000 * self.timeout))
+            return [each for _, each in sorted(client.key_value_dir_get_bytes(self._at(topic)))]
 
     @contextmanager
     def before(self, topic: str) -> Iterator[None]:

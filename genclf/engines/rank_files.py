@@ -32,14 +32,10 @@ class RankFiles(Store):
     @staticmethod
     def open(folder: Path, rank: int, count: int, digest: str) -> RankFiles:
         """The files of a folder as they are now; all processes open it before any writes."""
-        own: list[Part] = []
-        orphans: list[Part] = []
-        others: list[Part] = []
-        for process, part in _largest(folder, digest):
-            if process[1] != count:
-                orphans.append(part)
-            else:
-                (own if process[0] == rank else others).append(part)
+        found = _largest(folder, digest)
+        own = [part for process, part in found if process == (rank, count)]
+        others = [part for (other, of), part in found if of == count and other != rank]
+        orphans = [part for (_, of), part in found if of != count]
         if any(is_unnamed(name) for part in orphans for name in part.part_ids):
             raise ValueError(
                 f"checkpoint {str(folder)!r} was written by another number of processes, from "

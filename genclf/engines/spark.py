@@ -62,12 +62,14 @@ def partial(schema: Schema, df: DataFrame) -> Part:
     if type(df).__module__.startswith("pyspark.sql.connect"):
         raise ValueError("df is a DataFrame of Spark Connect, expected one of a session with RDDs")
     check_names(schema.names, df.columns)
-    chunks = _chunks(schema, df).rdd
+    chunks: Any = _chunks(schema, df).rdd
     count = chunks.getNumPartitions()
     empty = part_of_partition(schema, 0, [])
     size = len(empty.to_bytes())
     while count > 1 and count * size > _AT_DRIVER:
-        chunks, count = _merged_by_workers(chunks, count)
+        merging, groups = Merging(_TOGETHER, count), -(-count // _TOGETHER)
+        by_group = chunks.map(keyed).repartitionAndSortWithinPartitions(groups, merging.group_of)
+        chunks, count = by_group.mapPartitionsWithIndex(merging), groups
     return _at_driver(chunks.collect(), count) if count else empty
 
 
@@ -81,13 +83,6 @@ def _chunks(schema: Schema, df: DataFrame) -> DataFrame:
 def _numbered(df: DataFrame) -> DataFrame:
     """The columns, named by their numbers: `mapInArrow` reads a dot in a name as a struct field."""
     return df.toDF(*map(str, range(len(df.columns))))
-
-
-def _merged_by_workers(chunks: Any, count: int) -> tuple[Any, int]:
-    """The chunks of sums of consecutive parts, and the number of these sums."""
-    merging, groups = Merging(_TOGETHER, count), -(-count // _TOGETHER)
-    by_group = chunks.map(keyed).repartitionAndSortWithinPartitions(groups, merging.group_of)
-    return by_group.mapPartitionsWithIndex(merging), groups
 
 
 def _at_driver(rows: list[Any], count: int) -> Part:

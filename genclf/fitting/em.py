@@ -26,14 +26,8 @@ from genclf.families.base import Scalar
 from genclf.families.capabilities import Init
 from genclf.families.gaussian.whole import whole_of_rows
 from genclf.fitting.e_step import Expectation, expectation
-from genclf.fitting.em_convergence import FixedPoint, fixed_point
-from genclf.fitting.em_start import (
-    check_clusters,
-    check_for_em,
-    check_init,
-    check_latent,
-    start_of,
-)
+from genclf.fitting.em_convergence import fixed_point
+from genclf.fitting.em_start import check_clusters, check_for_em, check_init, check_latent, start_of
 from genclf.numerics.namespace import Array
 from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
@@ -67,12 +61,6 @@ class EMSolution(Solution):
         """The objective at `params`, with exact derivatives in hyper-parameters and data."""
         last = jnp.expand_dims(self.steps - 1, -1)
         return jnp.take_along_axis(self.objective, last, axis=-1)[..., 0]
-
-
-def solution(params: ClassifierParams, found: FixedPoint) -> EMSolution:
-    """The `EMSolution` of one start."""
-    value = found.objective[found.steps - 1]
-    return EMSolution(params, found.objective, found.converged, found.steps, value[None])
 
 
 @checked_arguments(
@@ -259,7 +247,8 @@ def _solution(
     expect = replace(expect, clf=expect.clf.effective(), whole=whole)
     of_rows = expect, rows.invalid
     found = fixed_point(_step, of_rows, start, expect.weight.sum(), tol, max_steps)
-    return solution(estimated(expect.clf, found.state), found)
+    params, value = estimated(expect.clf, found.state), found.objective[found.steps - 1]
+    return EMSolution(params, found.objective, found.converged, found.steps, value[None])
 
 
 def _step(

@@ -46,10 +46,10 @@ def check_clusters(
     """
     each, num_classes = most_components(clf.family), clf.num_classes
     if any(isinstance(a, Tracer) for a in (y, weights, unlabelled_weight)):
-        if y.ndim == 2:
-            check_components(clf, y.shape[0])
-        elif is_at_most(y.shape[0], num_classes * each - 1):
-            raise ValueError(_too_few(clf, f"x has {len(y)} rows", num_classes * each))
+        # Of responsibilities, all may be of one class.
+        num_rows, least = y.shape[0], each if y.ndim == 2 else num_classes * each
+        if is_at_most(num_rows, least - 1) and (num_rows or y.ndim == 1):
+            raise ValueError(_too_few(clf, f"x has {num_rows} rows", least))
         return
     weight = np.ones(len(y)) if weights is None else np.asarray(weights)
     labels = np.asarray(y)
@@ -72,13 +72,6 @@ def check_clusters(
     elif wanted.sum() > latent:
         here = f"x has {latent} rows without label, of weight > 0"
         raise ValueError(_too_few(clf, here, int(wanted.sum())))
-
-
-def check_components(clf: Classifier, num_rows: object) -> None:
-    """`check_clusters` for rows whose classes are known; only their number is checked."""
-    each = most_components(clf.family)
-    if is_at_most(num_rows, each - 1) and num_rows:
-        raise ValueError(_too_few(clf, f"x has {num_rows} rows", each))
 
 
 def _too_few(clf: Classifier, here: str, wanted: int) -> str:

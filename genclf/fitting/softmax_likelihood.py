@@ -205,11 +205,7 @@ def _raw(centre: Array, unit: Array, x: Array, is_quadratic: bool) -> Array:
 
 
 def make_problem(
-    x: Real[Array, "n d"],
-    w: ClassWeights,
-    count: Float[Array, "K"],
-    l2: Scalar,
-    is_quadratic: bool,
+    x: Real[Array, "n d"], w: ClassWeights, count: Float[Array, "K"], l2: Scalar, is_quadratic: bool
 ) -> Problem:
     """The problem of rows x, with the coordinates in which to solve it.
 

@@ -19,9 +19,9 @@ from genclf.families.counts.bernoulli import Bernoulli
 from genclf.families.counts.categorical import Categorical
 from genclf.families.counts.poisson import Poisson
 from genclf.families.gaussian.gaussian import Gaussian
-from genclf.many.scan import PlaceScores
+from genclf.many.scan import PlaceScores, Scan
 from genclf.numerics import loops
-from genclf.select.chunks import Progress, over_chunks, sizes
+from genclf.select.chunks import over_chunks, sizes
 from genclf.select.cross_validation import has_statistics, held_out_scores
 from genclf.select.data import Data
 from genclf.select.labellings import Permutations, labelling
@@ -44,15 +44,9 @@ def of_one_column(family: Family) -> Family | None:
     return family if isinstance(family, Bernoulli | Poisson) else None
 
 
-def scan_columns(
-    clf: Classifier,
-    function: ScoreFunction,
-    data: Data,
-    permuted: Permutations | None,
-    index: Int[np.ndarray, "C m"],
-    progress: Progress | None,
-) -> PlaceScores | None:
+def scan_columns(given: Scan, index: Int[np.ndarray, "C m"]) -> PlaceScores | None:
     """The scores at all places; None unless the model is naive Bayes of its columns."""
+    function, clf, data, permuted, _, progress = given
     column = of_one_column(clf.family)
     if column is None or any(np.ndim(leaf) for leaf in jax.tree.leaves(clf.family)):
         return None

@@ -19,7 +19,7 @@ from genclf.classifier.scores import log_posteriors
 from genclf.covariance.scale import finite
 from genclf.families.gaussian.gaussian import Gaussian
 from genclf.many.places import CHECKS, Searchlight, result_of, times_first
-from genclf.many.scan import PlaceScores, at_all_places
+from genclf.many.scan import PlaceScores, Scan, at_all_places
 from genclf.numerics import loops
 from genclf.numerics.namespace import matmul
 from genclf.numerics.scores.shared_scale import SharedForm
@@ -104,10 +104,11 @@ def generalise(
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
     times, n, d = x.shape
-    where = clf, data._replace(x=_recording(clf, x, data.rows)), jnp.arange(times)
+    data = data._replace(x=_recording(clf, x, data.rows))
     each = n * (d + times * clf.num_classes)
     batch_size = batch_size or max(1, min(_TOGETHER, _LARGEST // each))
-    run = partial(at_all_places, _at_time, function, each, where, batch_size, progress)
+    given = Scan(function, clf, data, permuted, batch_size, progress)
+    run = partial(at_all_places, given, _at_time, jnp.arange(times), each)
     observed = run(_everywhere)
     if permuted is None:
         return result_of(PlaceScores(observed, None), metric)

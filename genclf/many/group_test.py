@@ -112,16 +112,14 @@ def group_test(
     nulls = np.stack([null.reshape(len(null), -1) for null in of_permuted])
     num_places, together = nulls.shape[2], max(1, _TOGETHER // num)
     drawn = jax.random.randint(key, (num, len(nulls)), 0, nulls.shape[1])
-    lower = lower_is_better(metric)
+    either, best_of = (jnp.fmin, jnp.nanmin) if lower_is_better(metric) else (jnp.fmax, jnp.nanmax)
     places = [slice(i, i + together) for i in range(0, num_places, together)]
     flat = jnp.asarray(observed.reshape(-1))
     p_value, best = [], jnp.full(num, jnp.nan, flat.dtype)
     for some in places:
         means = _means(jnp.asarray(nulls[:, :, some]), drawn)
         p_value.append(p_values(flat[some], means, metric))
-        best = (jnp.fmin if lower else jnp.fmax)(
-            best, (jnp.nanmin if lower else jnp.nanmax)(means, 1)
-        )
+        best = either(best, best_of(means, 1))
     corrected = [
         p_values(flat[some], jnp.broadcast_to(best[:, None], (num, len(flat[some]))), metric)
         for some in places

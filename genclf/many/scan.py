@@ -37,62 +37,68 @@ class PlaceScores(NamedTuple):
     scores: Float[Array, "C _ *T"] | None
 
 
-def scan(
-    at: At,
-    function: ScoreFunction,
-    clf: Model,
-    data: Data,
-    permuted: Permutations | None,
-    places: PyTree,
-    width: int,
-    batch_size: int | None,
-    progress: Progress | None,
-) -> PlaceScores:
-    """The scores at all places.
+class Scan(NamedTuple):
+    """What is scored at every place.
 
-    Args:
-        at: the function that returns the model and the rows at a place.
+    Attributes:
         function: the score.
         clf: the model.
         data: rows, labels, weights and folds; its x is that of all places.
         permuted: the permutations of the labels; None without.
-        places: the argument of `at` for each place, arrays (C, ...).
-        width: number of features at a place.
         batch_size: number of places that a core works on at once; None for a default.
         progress: called with the number of places done and the total.
     """
+
+    function: ScoreFunction
+    clf: Any
+    data: Data
+    permuted: Permutations | None
+    batch_size: int | None = None
+    progress: Progress | None = None
+
+
+def scan(given: Scan, at: At, places: PyTree, width: int) -> PlaceScores:
+    """The scores at all places.
+
+    Args:
+        given: what is scored.
+        at: the function that returns the model and the rows at a place.
+        places: the argument of `at` for each place, arrays (C, ...).
+        width: number of features at a place.
+    """
+    clf, data, permuted = given.clf, given.data, given.permuted
     # The permutations at a place are computed as one batch.
     labellings = 0 if permuted is None else len(permuted.numbers)
-    each, where = len(data.y) * (width + labellings * clf.num_classes), (clf, data, places)
-    run = partial(at_all_places, at, function, each, where, batch_size, progress)
+    each = len(data.y) * (width + labellings * clf.num_classes)
+    run = partial(at_all_places, given, at, places, each)
     observed = run(observed_score)
     if permuted is None:
         return PlaceScores(observed, None)
     if not share_scatters(*at(clf, data.x, jax.tree.map(lambda a: a[0], places))):
         return PlaceScores(observed, run(by_refits, permuted))
     scores, exact = run(by_rotations, permuted)
-    again = partial(_at_places, at, function, by_refits, Sizes(1, 1), *where, (permuted,))
+    where = clf, data, places, (permuted,)
+    again = partial(_at_places, at, given.function, by_refits, Sizes(1, 1), *where)
     for place in np.flatnonzero(~np.asarray(exact).all(1) & ~np.isnan(np.asarray(observed))):
         scores = scores.at[place].set(again(jnp.int32(place))[0])
     return PlaceScores(observed, scores)
 
 
 def at_all_places(
+    given: Scan,
     at: At,
-    function: ScoreFunction,
+    places: PyTree,
     each: int,
-    where: tuple[Model, Data, PyTree],
-    batch_size: int | None,
-    progress: Progress | None,
     scores: Callable[..., PyTree],
     *permuted: Permutations,
 ) -> PyTree:
     """`scores` at all places, with about `each` numbers in memory at a place."""
-    count = len(jax.tree.leaves(where[2])[0])
+    count = len(jax.tree.leaves(places)[0])
     stacked = jax.ShapeDtypeStruct((count, each), jnp.float32)
-    size = sizes(count, stacked, batch_size, (where[1], permuted))
-    of_chunk = partial(_at_places, at, function, scores, size, *where, permuted)
-    return over_chunks(of_chunk, count, size.chunk, progress)
+    size = sizes(count, stacked, given.batch_size, (given.data, permuted))
+    where = given.clf, given.data, places, permuted
+    of_chunk = partial(_at_places, at, given.function, scores, size, *where)
+    return over_chunks(of_chunk, count, size.chunk, given.progress)
 
 
 @partial(compiled, static_argnums=(0, 1, 2, 3))

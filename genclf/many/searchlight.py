@@ -25,10 +25,10 @@ from genclf.many.places import (
     result_of,
     times_first,
 )
-from genclf.many.scan import At, PlaceScores, scan
+from genclf.many.scan import PlaceScores, Scan, scan
 from genclf.select.chunks import Progress
-from genclf.select.data import Data, labelled_data
-from genclf.select.labellings import Permutations, permutations_of
+from genclf.select.data import labelled_data
+from genclf.select.labellings import permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.select.splits import FoldsOrPairs
 
@@ -114,8 +114,8 @@ def searchlight(
     data = labelled_data(x, y, folds, weights, test_on)
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
-    found = scan_neighbourhoods(clf, function, data, permuted, index, batch_size, progress)
-    return result_of(found, metric)
+    given = Scan(function, clf, data, permuted, batch_size, progress)
+    return result_of(scan_neighbourhoods(given, index), metric)
 
 
 @checked_arguments(any_model=True, x=None, **CHECKS)
@@ -177,36 +177,23 @@ def sliding(
     data = labelled_data(x, y, folds, weights, test_on)
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
-    times, width = jnp.arange(len(x)), x.shape[2]
-    found = scan(_at_time, function, clf, data, permuted, times, width, batch_size, progress)
-    return result_of(found, metric)
+    given = Scan(function, clf, data, permuted, batch_size, progress)
+    return result_of(scan(given, _at_time, jnp.arange(len(x)), x.shape[2]), metric)
 
 
-def scan_neighbourhoods(
-    clf: Model,
-    function: ScoreFunction,
-    data: Data,
-    permuted: Permutations | None,
-    index: np.ndarray,
-    batch_size: int | None = None,
-    progress: Progress | None = None,
-) -> PlaceScores:
+def scan_neighbourhoods(given: Scan, index: np.ndarray) -> PlaceScores:
     """The scores of all neighbourhoods, given by columns that are padded with -1."""
-
-    def run(at: At, places: np.ndarray, width: int) -> PlaceScores:
-        given = data, permuted, jnp.asarray(places), width, batch_size, progress
-        return scan(at, function, clf, *given)
-
+    clf = given.clf
     if isinstance(clf, Classifier) and clf.inference != "predictive":
-        if (found := scan_columns(clf, function, data, permuted, index, progress)) is not None:
+        if (found := scan_columns(given, index)) is not None:
             return found
         if can_pad(clf.family):
-            return run(_padded, index, index.shape[1])
+            return scan(given, _padded, jnp.asarray(index), index.shape[1])
     sizes = (index >= 0).sum(1)
     parts, order = [], []
     for size in np.unique(sizes):
         places = np.flatnonzero(sizes == size)
-        parts.append(run(_chosen, index[places, :size], int(size)))
+        parts.append(scan(given, _chosen, jnp.asarray(index[places, :size]), int(size)))
         order.append(places)
     back = np.argsort(np.concatenate(order))
     return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *parts)

@@ -86,9 +86,7 @@ def discriminant_axes(source: ClassifierParams | ClassifierStats) -> Discriminan
 
 @checked_arguments(axes=None)
 def transform(
-    axes: DiscriminantAxes | Eraser,
-    x: Shaped[ArrayLike, "*batch d"],
-    num_axes: int | None = None,
+    axes: DiscriminantAxes | Eraser, x: Shaped[ArrayLike, "*batch d"], num_axes: int | None = None
 ) -> Float[Array, "*batch m"]:
     """Scores on discriminant axes, `(x - centre) coefficient`; or rows with a trace erased.
 

@@ -80,11 +80,13 @@ class State(Module):
 class Ascent:
     """The objective in unconstrained coordinates, and the steps of the optimizer on it."""
 
-    def __init__(self, settings: Settings, problem: Problem, tol: Array | float | None):
+    def __init__(
+        self, settings: Settings, problem: Problem, tol: Array | float | None, key: Array | None
+    ):
         """The ascent starts from params that are the same for all classes."""
         import optax
 
-        self.settings, self.problem = settings, problem
+        self.settings, self.problem, self.key = settings, problem, key
         self.reference = start(problem.clf, problem.stats)
         self.declared: dict[str, Parameter] = declared(problem.clf, self.reference)
         self.origin = standard_arrays(self.reference)
@@ -146,11 +148,11 @@ class Ascent:
         # A tenth of the tolerance, so that rounding does not decide whether it was reached.
         return more & (state.gradient_norm > 0.1 * self.tol) & ~state.stuck
 
-    def step(self, state: State, key: Array | None) -> State:
+    def step(self, state: State) -> State:
         """One step of the optimizer; with mini-batches, on rows drawn for this step."""
         loss: Callable[[PyTree], Array] = self.loss
-        if self.settings.batch_size is not None and key is not None:
-            key, n = jax.random.fold_in(key, state.step), len(self.problem.w)
+        if self.settings.batch_size is not None and self.key is not None:
+            key, n = jax.random.fold_in(self.key, state.step), len(self.problem.w)
             loss = self.batch_loss(jax.random.randint(key, (self.settings.batch_size,), 0, n))
         value, gradient = _value_and_gradient(loss, state, reuse=self.settings.batch_size is None)
         with any_promotion():
@@ -170,11 +172,10 @@ class Ascent:
         value, gradient = jax.value_and_grad(self.loss)(state.free)
         norm = self.norm(gradient)
         stored = self.stored(state.free)
+        params = with_arrays(self.reference, stored)
         on_boundary = self._on_boundary(stored)
         return GradientSolution(
-            params=of_determined(
-                self.problem.clf, with_arrays(self.reference, stored), self.problem.stats
-            ),
+            params=of_determined(self.problem.clf, params, self.problem.stats),
             objective=state.objective.at[state.step].set(-value * self.problem.total),
             gradient_norm=norm,
             steps=state.step,
@@ -189,14 +190,13 @@ class Ascent:
             return self.problem.objective(with_arrays(self.reference, stored))
 
         slopes = jax.grad(objective)(stored)
-        near = 1e-6 if self.dtype == jnp.float64 else 3e-4
+        near = jnp.asarray(1e-6 if self.dtype == jnp.float64 else 3e-4, self.dtype)
+        count = self.problem.stats.count
         found = [
-            p.pressed_to_bound(
-                stored[name], slopes[name], self.problem.stats.count, jnp.asarray(near, self.dtype)
-            )
+            p.pressed_to_bound(stored[name], slopes[name], count, near).any()
             for name, p in self.declared.items()
         ]
-        return jnp.stack([pressed.any() for pressed in found]).any()
+        return jnp.stack(found).any()
 
 
 def _value_and_gradient(loss: Callable, state: State, reuse: bool) -> tuple[Array, PyTree]:

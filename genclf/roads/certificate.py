@@ -17,14 +17,7 @@ from genclf.classifier.estimation import estimated
 from genclf.numerics import loops
 from genclf.numerics.namespace import einsum
 from genclf.roads.information import Curvature, LocalModel, scaled
-from genclf.roads.problem import (
-    CLASS_PRIOR,
-    PRIOR,
-    arrays,
-    check_same_model,
-    problem,
-    require_roads,
-)
+from genclf.roads.problem import CLASS_PRIOR, PRIOR, arrays, problem, require_roads
 
 
 class Certificate(ShowsNumbers):
@@ -123,7 +116,6 @@ def _certify(
     tol: float | Array | None,
 ) -> Certificate:
     rows = problem(clf, x, y, weights)
-    check_same_model(rows, params)
     local = LocalModel(rows, params)
     dtype = rows.w.dtype
     tol = jnp.asarray((1e-7 if dtype == jnp.float64 else 5e-4) if tol is None else tol, dtype)

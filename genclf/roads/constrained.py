@@ -41,10 +41,10 @@ class ConstrainedSolution(Solution):
     multipliers: PyTree
     lower_multipliers: PyTree
     upper_multipliers: PyTree
-    objective: Float[Array, ""]
-    residual: Float[Array, ""]
-    steps: Int[Array, ""]
-    converged: Bool[Array, ""]
+    objective: Float[Array, "*batch"]
+    residual: Float[Array, "*batch"]
+    steps: Int[Array, "*batch"]
+    converged: Bool[Array, "*batch"]
 
 
 @checked_call
@@ -195,12 +195,7 @@ def _solve(
     _check_size(len(theta), len(jax.eval_shape(flat_constraints, theta)), block_size)
     tol = (1e-9 if theta.dtype == jnp.float64 else 1e-4) if tol is None else tol
     system = InteriorPoint(
-        lambda theta: objective(unravel(theta)),
-        flat_constraints,
-        bounds[0],
-        bounds[1],
-        theta,
-        block_size,
+        lambda theta: objective(unravel(theta)), flat_constraints, bounds, theta, block_size
     )
     point, at_lower, at_upper = system.begin(), *[jnp.zeros(theta.shape, bool)] * 2
     if lower is not None or upper is not None:
@@ -226,10 +221,10 @@ _compiled = partial(jax.jit, static_argnums=(0, 1, 2, 3))(_solve)
 def _check_size(n: int, m: int, block_size: int | None) -> None:
     if block_size is not None and n % block_size:
         raise ValueError(f"block_size is {block_size}, which does not divide {n} parameters")
-    largest = LARGEST_MATRIX
     matrices = {None: (n + m) ** 2, 1: 0}.get(block_size, max(n * (block_size or 1), m * n))
-    if matrices > largest:
+    if matrices > LARGEST_MATRIX:
         raise ValueError(
             f"{n} parameters and {m} constraints make matrices of {matrices} numbers, more than "
-            f"{largest}; give a block_size if the Hessian is block diagonal, 1 if it is diagonal"
+            f"{LARGEST_MATRIX}; give a block_size if the Hessian is block diagonal, 1 if it is "
+            "diagonal"
         )

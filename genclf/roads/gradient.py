@@ -21,9 +21,8 @@ from genclf.roads.problem import problem, require_roads
 
 _CALLS = 100  # maximum number of calls of a callback
 
-Rows = tuple[PyTree, Array, Array | None]
-"""x, y and weights."""
-Tol = Array | float | None
+Given = tuple[Classifier, tuple[PyTree, Array, Array | None], Array | float | None, Array | None]
+"""The model; x, y and weights; the tolerance and the key."""
 
 
 @checked_arguments(
@@ -99,7 +98,7 @@ def fit_gradient(
     require_roads(clf, "fit_gradient")
     if (key is None) != (batch_size is None):
         raise ValueError("key and batch_size belong together: give both, or neither")
-    rows = x, y, weights
+    given = clf, (x, y, weights), tol, key
     settings = Settings(
         optimizer or _default_optimizer(max_steps if batch_size else None),
         max_steps,
@@ -107,17 +106,17 @@ def fit_gradient(
         stop_if_stuck=optimizer is None and batch_size is None,
     )
     if callback is None:
-        return _ascend(settings, clf, rows, tol, key)
-    if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, rows, key))):
+        return _ascend(settings, given)
+    if any(isinstance(a, Tracer) for a in jax.tree.leaves((clf, x, y, weights, key))):
         raise ValueError("callback is called on the host: leave it out in traced code")
-    state = _begin(settings, clf, rows)
+    state = _begin(settings, given)
     for share in range(1, _CALLS + 1):
         until = jnp.int32(share * max_steps // _CALLS)
-        state = _continue(settings, clf, rows, tol, key, state, until)
+        state = _continue(settings, given, state, until)
         callback(int(state.step), float(state.objective[jnp.maximum(state.step - 1, 0)]))
         if state.step < until:
             break
-    return _end(settings, clf, rows, tol, state)
+    return _end(settings, given, state)
 
 
 @lru_cache
@@ -130,38 +129,29 @@ def _default_optimizer(batched_steps: int | None) -> Any:
     return optax.adam(optax.cosine_decay_schedule(0.1, max(batched_steps, 1)))
 
 
-@partial(compiled, static_argnums=0)
-def _ascend(
-    settings: Settings, clf: Classifier, rows: Rows, tol: Tol, key: Array | None
-) -> GradientSolution:
-    ascent = Ascent(settings, problem(clf, *rows), tol)
-    step = partial(ascent.step, key=key)
-    return ascent.end(loops.while_loop(ascent.cond, step, ascent.begin()))
+def _ascent(settings: Settings, given: Given) -> Ascent:
+    clf, rows, tol, key = given
+    return Ascent(settings, problem(clf, *rows), tol, key)
 
 
 @partial(compiled, static_argnums=0)
-def _begin(settings: Settings, clf: Classifier, rows: Rows) -> State:
-    return Ascent(settings, problem(clf, *rows), None).begin()
+def _ascend(settings: Settings, given: Given) -> GradientSolution:
+    ascent = _ascent(settings, given)
+    return ascent.end(loops.while_loop(ascent.cond, ascent.step, ascent.begin()))
 
 
 @partial(compiled, static_argnums=0)
-def _continue(
-    settings: Settings,
-    clf: Classifier,
-    rows: Rows,
-    tol: Tol,
-    key: Array | None,
-    state: State,
-    until: Int[Array, ""],
-) -> State:
+def _begin(settings: Settings, given: Given) -> State:
+    return _ascent(settings, given).begin()
+
+
+@partial(compiled, static_argnums=0)
+def _continue(settings: Settings, given: Given, state: State, until: Int[Array, ""]) -> State:
     """The steps up to `until`."""
-    ascent = Ascent(settings, problem(clf, *rows), tol)
-    step = partial(ascent.step, key=key)
-    return loops.while_loop(lambda at: ascent.cond(at) & (at.step < until), step, state)
+    ascent = _ascent(settings, given)
+    return loops.while_loop(lambda at: ascent.cond(at) & (at.step < until), ascent.step, state)
 
 
 @partial(compiled, static_argnums=0)
-def _end(
-    settings: Settings, clf: Classifier, rows: Rows, tol: Tol, state: State
-) -> GradientSolution:
-    return Ascent(settings, problem(clf, *rows), tol).end(state)
+def _end(settings: Settings, given: Given, state: State) -> GradientSolution:
+    return _ascent(settings, given).end(state)

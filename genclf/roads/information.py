@@ -23,6 +23,7 @@ from genclf.roads.problem import (
     PRIOR,
     Problem,
     arrays,
+    check_same_model,
     declared,
     leaf_params,
     set_arrays,
@@ -82,7 +83,8 @@ class LocalModel:
     """
 
     def __init__(self, problem: Problem, params: ClassifierParams):
-        """The model around `params`, which must have the parameters of the problem's model."""
+        """The model around `params`; raise unless they are those of the problem's model."""
+        check_same_model(problem, params)
         self.problem = problem
         self.declared: dict[str, Parameter] = dict(sorted(declared(problem.clf, params).items()))
         stored = arrays(params)

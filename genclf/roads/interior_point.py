@@ -44,13 +44,11 @@ class InteriorPoint(System):
             (point.below, step.below),
             (point.above, step.above),
         ]
-        bounded = [*self.bounded, *self.bounded]
-        longest = jnp.stack(
-            [
-                jnp.where(b, share_to_bound(*a), 1).min(initial=1)
-                for b, a in zip(bounded, ahead, strict=True)
-            ]
-        ).min()
+        shares = [
+            jnp.where(bounded, share_to_bound(*own), 1).min(initial=1)
+            for bounded, own in zip(2 * self.bounded, ahead, strict=True)
+        ]
+        longest = jnp.stack(shares).min()
         before = self.violation(point, target, fixed)
 
         def at(length: Array) -> Point:
@@ -188,10 +186,8 @@ class InteriorPoint(System):
 
         def step(state: tuple[Point, Array]) -> tuple[Point, Array]:
             point = state[0]
-            slope = point.gradient - self.constraint_gradient(point)
-            d_theta, d_multipliers = self._solve_diagonal(
-                point, none, fixed, jnp.where(fixed, 0, slope)
-            )
+            slope = jnp.where(fixed, 0, point.gradient - self.constraint_gradient(point))
+            d_theta, d_multipliers = self._solve_diagonal(point, none, fixed, slope)
             below, above = self.slack(point.theta)
             d_theta = jnp.where(fixed, 0, jnp.clip(d_theta, -0.9 * below, 0.9 * above))
             share = jnp.abs(d_theta) / jnp.maximum(jnp.minimum(below, above), self.tiny)

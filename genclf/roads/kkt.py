@@ -29,18 +29,12 @@ class System:
     """The KKT equations of one problem, with f scaled by the size of its gradient at the start."""
 
     def __init__(
-        self,
-        f: Callable,
-        c: Callable,
-        lower: Array,
-        upper: Array,
-        init: Array,
-        block_size: int | None,
+        self, f: Callable, c: Callable, bounds: list[Array], init: Array, block_size: int | None
     ):
-        """Maximise f subject to c = 0 and the bounds, from `init`."""
-        self.c, self.lower, self.upper, self.init = c, lower, upper, init
-        self.block_size = block_size
-        self.bounded = jnp.isfinite(lower), jnp.isfinite(upper)
+        """Maximise f subject to c = 0 and the lower and upper bounds, from `init`."""
+        self.c, self.init, self.block_size = c, init, block_size
+        self.lower, self.upper = bounds
+        self.bounded = jnp.isfinite(self.lower), jnp.isfinite(self.upper)
         self.eps = jnp.finfo(init.dtype).eps
         self.tiny = jnp.asarray(1e-30, init.dtype)
         self.raw = f
@@ -76,10 +70,8 @@ class System:
 
     def slack(self, theta: Array) -> tuple[Array, Array]:
         """Distance to the lower and to the upper bounds."""
-        return (
-            jnp.maximum(theta - self.lower, self.tiny),
-            jnp.maximum(self.upper - theta, self.tiny),
-        )
+        below, above = theta - self.lower, self.upper - theta
+        return jnp.maximum(below, self.tiny), jnp.maximum(above, self.tiny)
 
     def per_bound(self, function: Callable[..., Array], *pairs: Sequence[Array]) -> list[Array]:
         """`function` for the lower and for the upper bounds; 0 for entries without that bound."""
@@ -103,18 +95,13 @@ class System:
         barrier = self.per_bound(jnp.divide, z, slack)
         centring = self.per_bound(lambda r: target / r, slack)
         rhs = point.gradient - self.constraint_gradient(point) + centring[0] - centring[1]
-        solve = {None: self._solve_dense, 1: self._solve_diagonal}.get(
-            self.block_size, self._solve_blocks
-        )
-        d_theta, d_multipliers = solve(
-            point, barrier[0] + barrier[1], fixed, jnp.where(fixed, 0, rhs)
-        )
-        rates = self.per_bound(
+        solvers = {None: self._solve_dense, 1: self._solve_diagonal}
+        solve, rhs = solvers.get(self.block_size, self._solve_blocks), jnp.where(fixed, 0, rhs)
+        d_theta, d_multipliers = solve(point, barrier[0] + barrier[1], fixed, rhs)
+        below, above = self.per_bound(
             lambda r, z, d: (target - z * d) / r - z, slack, z, (d_theta, -d_theta)
         )
-        return point._replace(
-            theta=d_theta, multipliers=d_multipliers, below=rates[0], above=rates[1]
-        )
+        return point._replace(theta=d_theta, multipliers=d_multipliers, below=below, above=above)
 
     def _solve_diagonal(self, point: Point, barrier: Array, fixed: Array, rhs: Array) -> tuple:
         ones = jnp.ones_like(rhs)

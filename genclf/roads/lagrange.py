@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from genclf.arguments.module import Module
 from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams, log_prior_density
@@ -118,17 +117,6 @@ def fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     return _fit_lagrange(clf, stats)
 
 
-class _Solved(Module):
-    """The part of a solution that belongs to one leaf family."""
-
-    params: Params
-    multipliers: dict[str, Array]
-    bounds: dict[str, Array]
-    residual: Float[Array, "..."]
-    steps: Int[Array, "..."]
-    converged: Bool[Array, "..."]
-
-
 def _is_pooled(stats: ClassifierStats) -> bool:
     nodes = jax.tree.leaves(stats, is_leaf=is_statistic)
     return len(stats.count) == 1 or any(isinstance(s, Moments) and s.is_pooled for s in nodes)
@@ -138,18 +126,17 @@ def _is_pooled(stats: ClassifierStats) -> bool:
 def _fit_lagrange(clf: Classifier, stats: ClassifierStats) -> LagrangeSolution:
     clf = of_parameters(clf)
     parts = over_parts(clf.family, _solve, stats.conditional)
-    is_part = lambda node: isinstance(node, _Solved)  # noqa: E731
+    is_part = lambda node: isinstance(node, ConstrainedSolution)  # noqa: E731
     found = jax.tree_util.tree_flatten_with_path(parts, is_leaf=is_part)[0]
     params = jax.tree.map(lambda part: part.params, parts, is_leaf=is_part)
-    result = start(clf, stats)
-    result = replace(result, conditional=assemble(clf.family, params))
+    result = replace(start(clf, stats), conditional=assemble(clf.family, params))
     multipliers: dict[str, Array] = {}
     bounds: dict[str, Array] = {}
     solved = [part for _, part in found]
     for path, part in found:
         prefix = "".join(f"{key.key}." for key in path)
         multipliers |= {prefix + name: value for name, value in part.multipliers.items()}
-        bounds |= {prefix + name: value for name, value in part.bounds.items()}
+        bounds |= {prefix + name: value for name, value in part.lower_multipliers.items()}
     if clf.label_prior.fixed is None:
         prior = _solve_prior(clf, stats)
         result = replace(result, log_prior=CLASS_PRIOR.stored(prior.params))
@@ -182,7 +169,8 @@ def _solve_prior(clf: Classifier, stats: ClassifierStats) -> ConstrainedSolution
     )
 
 
-def _solve(family: HasRoads, stats: PyTree) -> _Solved:
+def _solve(family: HasRoads, stats: PyTree) -> ConstrainedSolution:
+    """The params of one leaf family, and in `lower_multipliers` those of all bounds."""
     reference = family.start(stats)
     prior_stats = family.prior_stats(
         family.pooled(stats) if isinstance(family, SharesScatter) else stats
@@ -192,12 +180,11 @@ def _solve(family: HasRoads, stats: PyTree) -> _Solved:
             f"{type(reference).__name__} declares no parameters; add the property `parameters`"
         )
     if isinstance(reference, GaussianParams):
-        params, multipliers, found = solve_gaussian(reference, stats, prior_stats)
-        return _Solved(params, multipliers, {}, found.residual, found.steps, found.converged)
+        return solve_gaussian(reference, stats, prior_stats)
     return _solve_values(reference, stats, prior_stats)
 
 
-def _solve_values(reference: Params, stats: PyTree, prior_stats: PyTree) -> _Solved:
+def _solve_values(reference: Params, stats: PyTree, prior_stats: PyTree) -> ConstrainedSolution:
     """Solve for the values themselves: probabilities, rates."""
     declared = reference.parameters
 
@@ -218,24 +205,13 @@ def _solve_values(reference: Params, stats: PyTree, prior_stats: PyTree) -> _Sol
         }
 
     init = {name: p.value(getattr(reference, name)) for name, p in declared.items()}
-    bounds = [
+    lower, upper = (
         {name: jnp.full_like(init[name], p.bounds()[side]) for name, p in declared.items()}
         for side in (0, 1)
-    ]
+    )
+    size = None if reference.coupled else 1
     found = solve_constrained(
-        objective,
-        constraints,
-        init,
-        lower=bounds[0],
-        upper=bounds[1],
-        block_size=None if reference.coupled else 1,
+        objective, constraints, init, lower=lower, upper=upper, block_size=size
     )
     net = jax.tree.map(jnp.subtract, found.lower_multipliers, found.upper_multipliers)
-    return _Solved(
-        params_of(found.params),
-        found.multipliers,
-        net,
-        found.residual,
-        found.steps,
-        found.converged,
-    )
+    return replace(found, params=params_of(found.params), lower_multipliers=net)

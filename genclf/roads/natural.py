@@ -24,6 +24,8 @@ from genclf.roads.reference import transform
 from genclf.sums.merging import merged
 from genclf.sums.statistics import Moments, divide
 
+Solve = Callable[..., ConstrainedSolution]
+
 
 class Natural(NamedTuple):
     """Natural parameters of each class.
@@ -108,10 +110,7 @@ def _inverse(matrix: Float[Array, "K d d"]) -> tuple[Array, Array]:
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple:
     inverse, log_det = _inverse(*primals)
     changed = matmul(inverse, tangents[0])
-    return (inverse, log_det), (
-        -matmul(changed, inverse),
-        jnp.trace(changed, axis1=-2, axis2=-1),
-    )
+    return (inverse, log_det), (-matmul(changed, inverse), jnp.trace(changed, axis1=-2, axis2=-1))
 
 
 def precision_multipliers(
@@ -132,12 +131,8 @@ def precision_multipliers(
 
 def solve_gaussian(
     reference: GaussianParams, stats: Moments, prior_stats: Moments
-) -> tuple[GaussianParams, dict[str, Array], ConstrainedSolution]:
-    """The estimate of each class alone, or of all classes constrained to share a precision.
-
-    Returns:
-        Params, multipliers by name, and the solution of the solver.
-    """
+) -> ConstrainedSolution:
+    """The estimate of each class alone, or of all classes constrained to share a precision."""
     _check_size(reference)
     share = divide(stats.count, jnp.broadcast_to(stats.count.sum(0), stats.count.shape))
     both = merged(stats.in_shares(share), prior_stats.in_shares(share))
@@ -177,7 +172,8 @@ def solve_gaussian(
     if reference.shared:
         natural = natural._replace(precision=natural.precision[:1])
         multipliers["scale"] = precision_multipliers(found.multipliers, reference)
-    return of_natural(natural, reference), multipliers, found
+    params = of_natural(natural, reference)
+    return replace(found, params=params, multipliers=multipliers, lower_multipliers={})
 
 
 def _check_size(reference: GaussianParams) -> None:
@@ -193,9 +189,7 @@ def _check_size(reference: GaussianParams) -> None:
         )
 
 
-def _for_each_class(
-    solve: Callable[..., ConstrainedSolution],
-) -> Callable[..., ConstrainedSolution]:
+def _for_each_class(solve: Solve) -> Solve:
     """Solve the problem of each class alone, with a class axis of length 1."""
 
     def one(*trees: PyTree) -> ConstrainedSolution:
@@ -205,9 +199,7 @@ def _for_each_class(
     return jax.vmap(one)
 
 
-def _for_each_feature(
-    solve: Callable[..., ConstrainedSolution],
-) -> Callable[..., ConstrainedSolution]:
+def _for_each_feature(solve: Solve) -> Solve:
     """Solve the problem of each feature alone; all share the counts, which have no feature axis."""
 
     def all_features(*trees: PyTree) -> ConstrainedSolution:

@@ -178,10 +178,7 @@ def set_arrays(params: ClassifierParams, values: dict[str, Array]) -> Classifier
 def with_arrays(reference: ClassifierParams, values: dict[str, Array]) -> ClassifierParams:
     """Params from the arrays `values`, which are relative to the reference."""
     nodes, rebuild = leaf_params(reference.conditional)
-    new = []
-    for prefix, node in nodes:
-        moved = set_fields(node, prefix, values)
-        new.append(_over_columns(transform, moved, node))
+    new = [_over_columns(transform, set_fields(n, prefix, values), n) for prefix, n in nodes]
     return ClassifierParams(values.get(PRIOR, reference.log_prior), rebuild(new))
 
 

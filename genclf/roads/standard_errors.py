@@ -14,7 +14,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.roads.information import Curvature, LocalModel, scaled
-from genclf.roads.problem import arrays, check_same_model, problem, require_roads
+from genclf.roads.problem import arrays, problem, require_roads
 
 
 @checked_arguments(labels="supervised")
@@ -67,9 +67,7 @@ def standard_errors(
 def _standard_errors(
     clf: Classifier, params: ClassifierParams, x: PyTree, y: Array, weights: Array | None
 ) -> dict[str, Array]:
-    rows = problem(clf, x, y, weights)
-    check_same_model(rows, params)
-    local = LocalModel(rows, params)
+    local = LocalModel(problem(clf, x, y, weights), params)
     variance = jnp.zeros_like(local.zero)
     unidentified = jnp.zeros(len(local.zero), bool)
 

@@ -39,11 +39,7 @@ class Calibration(ShowsNumbers):
 
 @checked_arguments(log_posterior=as_arrays, num_bins=whole(1))
 def calibration(
-    log_posterior: ArrayLike,
-    y: ArrayLike,
-    *,
-    num_bins: int = 10,
-    weights: ArrayLike | None = None,
+    log_posterior: ArrayLike, y: ArrayLike, *, num_bins: int = 10, weights: ArrayLike | None = None
 ) -> Calibration:
     """Log-loss, Brier score, calibration error and error of posterior probabilities.
 

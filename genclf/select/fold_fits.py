@@ -125,10 +125,7 @@ def _estimates_without(
     for around in zip(before, after, strict=True):
         with np.errstate(all="ignore"):
             stats = reduce(merge_at_once, [part for part in around if part is not None])
-        if by_numpy:
-            yield estimate_by_numpy(clf, stats)[1]
-        else:
-            yield on_host(estimated(clf, stats))
+        yield estimate_by_numpy(clf, stats)[1] if by_numpy else on_host(estimated(clf, stats))
 
 
 def _fits_without(

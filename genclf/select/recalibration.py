@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Bool, Float, PyTree
+from jaxtyping import Bool, Float
 
 from genclf.arguments.domains import FINITE_OR_NAN, FLAG, LOGARITHMS, NOT_NEGATIVE_OR_NAN, Domain
 from genclf.arguments.reprs import ShowsNumbers
@@ -300,14 +300,8 @@ def with_calibration(params: Fitted, recalibration: Recalibration) -> Calibrated
             f"({params.num_classes},): one number per class of params"
         )
     params = uncalibrated(params)
-    dtype = _dtype(params)
-    slope, bias, log_prior = (
-        a.astype(dtype) for a in (recalibration.slope, recalibration.bias, recalibration.log_prior)
-    )
-    return CalibratedParams(params, slope, bias, log_prior)
-
-
-def _dtype(params: PyTree) -> jnp.dtype:
-    """The dtype of the scores: the widest, also of NumPy arrays that are wider than JAX's."""
+    # The dtype of the scores is the widest, also of NumPy arrays that are wider than JAX's.
     dtypes = [a.dtype for a in jax.tree.leaves(params) if hasattr(a, "dtype")]
-    return max((a for a in dtypes if jnp.issubdtype(a, jnp.floating)), key=lambda a: a.itemsize)
+    dtype = max((a for a in dtypes if jnp.issubdtype(a, jnp.floating)), key=lambda a: a.itemsize)
+    given = recalibration.slope, recalibration.bias, recalibration.log_prior
+    return CalibratedParams(params, *(a.astype(dtype) for a in given))

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from genclf.classifier.model import Model, check_hyperparameters
+from genclf.many.scan import Scan
 from genclf.many.searchlight import scan_neighbourhoods
 from genclf.numerics.sizes import padded_size
 from genclf.select.data import labelled_data
@@ -85,7 +86,7 @@ class CrossValidatedScore(BaseEstimator):
         data = labelled_data(rows, jnp.asarray(labels), folds, None)
         index = np.pad(np.arange(d, dtype=np.int32)[None], more, constant_values=-1)
         function = number_function(self.metric, clf.num_classes, data)
-        found = scan_neighbourhoods(clf, function, data, None, index)
+        found = scan_neighbourhoods(Scan(function, clf, data, None), index)
         self.score_ = float(found.observed[0])
         return self
 

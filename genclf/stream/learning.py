@@ -23,10 +23,7 @@ Tables = Iterable[tuple[str, ArrowTable]]
 
 
 def learned(
-    assignment: Assignment,
-    tables: Tables,
-    others: Sequence[str],
-    classes: Iterable[object] | None,
+    assignment: Assignment, tables: Tables, others: Sequence[str], classes: Iterable[object] | None
 ) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
     """The columns that are read, with their values, and the classes, from a pass over all rows.
 

@@ -20,7 +20,7 @@ from genclf.families.structure import named_arrays
 from genclf.fitting.e_step import Expectation
 from genclf.stream.batches import Batches
 from genclf.stream.convert import as_host
-from genclf.stream.part import Part
+from genclf.stream.part import Part, part_of
 from genclf.stream.reading import pieces
 from genclf.stream.schema import Rows, Schema
 from genclf.sums.blocks import Hard
@@ -78,7 +78,7 @@ def _summed(
                 rows += len(piece.label)
                 used += int(piece.counted(unlabelled).sum())
                 unseen += piece.num_unseen()
-        return as_part(total, rows, name, schema.digest, rows - used, unseen)
+        return part_of(as_host(total), rows, name, schema.digest, rows - used, unseen)
 
 
 def no_sums(of_rows: Summing, example: PyTree) -> ClassifierStats:
@@ -90,16 +90,6 @@ def no_sums(of_rows: Summing, example: PyTree) -> ClassifierStats:
     )
     zeros = lambda leaf: jnp.zeros(leaf.shape, leaf.dtype)  # noqa: E731
     return jax.tree.map(zeros, jax.eval_shape(of_rows, *one))
-
-
-def as_part(
-    total: ClassifierStats, rows: int, name: str, digest: str, unused: int = 0, unseen: int = 0
-) -> Part:
-    """The part of these statistics."""
-    labels, conditional = as_host(total.labels), as_host(total.conditional)
-    weight = float(labels.count.sum())
-    of = (name,), digest, total.statistic
-    return Part(labels, conditional, rows, weight, unused, unseen, *of)
 
 
 @jax.jit

@@ -110,14 +110,7 @@ class Part:
         names = ("rows", "unused", "unseen")
         fewer = {name: getattr(self, name) - getattr(other, name) for name in names}
         ids = tuple(own for own in self.part_ids if own not in other.part_ids)
-        return replace(
-            self,
-            labels=rest.labels,
-            conditional=rest.conditional,
-            weight=float(rest.labels.count.sum()),
-            part_ids=ids,
-            **fewer,
-        )
+        return self._with(rest, part_ids=ids, **fewer)
 
     def extend(self, schema: Schema, longer: Schema) -> Part:
         """The part in the form of a longer schema, so that it merges with parts of that one.
@@ -171,13 +164,11 @@ class Part:
         stats = on_host_stats(HostClassifier(self.labels, self.conditional, self.statistic))
         index = [new.index_of(to.get(label, label)) for label in schema.classes]
         found = as_host(relabel(stats, index, len(new.classes)))
-        return replace(
-            self,
-            labels=found.labels,
-            conditional=found.conditional,
-            weight=float(found.labels.count.sum()),
-            digest=new.digest,
-        )
+        return self._with(found, digest=new.digest)
+
+    def _with(self, found: HostClassifier, **more: Any) -> Part:
+        of: dict[str, Any] = {"labels": found.labels, "conditional": found.conditional, **more}
+        return replace(self, weight=float(found.labels.count.sum()), **of)
 
     def _check_schema(self, schema: Schema) -> None:
         if self.digest != schema.digest:
@@ -212,6 +203,14 @@ class Part:
         return found
 
 
+def part_of(
+    sums: HostClassifier, rows: int, name: str, digest: str, unused: int = 0, unseen: int = 0
+) -> Part:
+    """The part of these statistics."""
+    weight, of = float(sums.labels.count.sum()), ((name,), digest, sums.statistic)
+    return Part(sums.labels, sums.conditional, rows, weight, unused, unseen, *of)
+
+
 def added(total: Part, part: Part) -> Part:
     """Add the statistics of `part` to `total`, which keeps its own ids.
 
@@ -241,11 +240,7 @@ def _problem(part: Part) -> str | None:
     return problem_of_stats(part.labels, part.conditional, "the part")
 
 
-_KINDS: dict[str, type] = {
-    "sums": HostSums,
-    "moments": HostMoments,
-    "classifier": HostClassifier,
-}
+_KINDS: dict[str, type] = {"sums": HostSums, "moments": HostMoments, "classifier": HostClassifier}
 
 
 @checked_call

@@ -17,15 +17,14 @@ from genclf.classifier.pieces import by_pieces
 from genclf.classifier.scores import discriminants
 from genclf.select.membership.rows import MembershipTest
 from genclf.stream.batches import ArrowTable, Batches
-from genclf.stream.files import ROWS
 from genclf.stream.on_device import arrays_of
 from genclf.stream.partial import NAME, SCHEMA
 from genclf.stream.predicting import PredictedColumns
+from genclf.stream.reading import sliced
 from genclf.stream.rows import Rows
 from genclf.stream.schema import Schema
 from genclf.stream.score_plan import NeedsJax, host_scores
 from genclf.stream.units import units
-from genclf.tables.place import Place
 
 OPTIONAL_NAME = Domain("a string, or None", NAME.contains, optional=True)
 
@@ -122,11 +121,7 @@ def _by_jax(
 def _predicted(predictor: PredictedColumns, batches: Batches) -> Iterator[ArrowTable]:
     reader = replace(predictor.schema.reader, columns=None, codes=())
     for name, given in units(batches):
-        first = 0
-        for table in reader.tables(name, given):
-            for start in range(0, max(len(table), 1), ROWS):
-                piece, place = table.slice(start, ROWS), Place(name, first + start)
-                for new, cells in predictor(piece, place).items():
-                    piece = piece.append_column(new, cells)
-                yield piece
-            first += len(table)
+        for piece, place in sliced(reader.tables(name, given), name):
+            for new, cells in predictor(piece, place).items():
+                piece = piece.append_column(new, cells)
+            yield piece

@@ -14,7 +14,7 @@ import pytest
 import genclf as gcf
 from genclf.classifier.by_numpy import fit_by_numpy, log_posterior_by_numpy
 from genclf.numerics.scores.posterior import most_probable, normalised
-from genclf.stream import Predictor, predict, predict_batches
+from genclf.stream import Predictor, predict_batches, reading
 from genclf.stream.on_device import arrays_of
 from genclf.stream.score_plan import host_scores
 from genclf.tables.place import Place
@@ -179,7 +179,7 @@ def test_a_batch_of_any_number_of_rows_is_predicted_in_pieces(monkeypatch, x64):
     params, schema, _ = read(*FAMILIES["shared"])
     names = [column.name for column in schema.columns]
     table = pa.table({key: pa.array(TABLE[key], from_pandas=True) for key in names})
-    monkeypatch.setattr(predict, "ROWS", 16)
+    monkeypatch.setattr(reading, "ROWS", 16)
     code = np.asarray(gcf.predict(params, arrays_of(schema.read(table, Place("all"), False))[0]))
     for n in (0, 1, 15, 16, 17, 80):
         pieces = list(predict_batches(params, table.slice(0, n), schema))

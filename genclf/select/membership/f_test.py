@@ -42,10 +42,7 @@ class FTest(MembershipTest):
             covariance.
     """
 
-    domains: ClassVar = {
-        "factor": NOT_NEGATIVE_OR_NAN,
-        "half_dof": FINITE_OR_NAN,
-    }
+    domains: ClassVar = {"factor": NOT_NEGATIVE_OR_NAN, "half_dof": FINITE_OR_NAN}
 
     conditional: GaussianParams
     factor: Float[Array, "K"]
@@ -126,12 +123,7 @@ def _f_test(clf: Classifier, stats: ClassifierStats) -> tuple[FTest, Array]:
 
 
 def _check_determined(
-    found: FTest,
-    stats: ClassifierStats,
-    is_singular: Array,
-    d: int,
-    family: Gaussian,
-    instead: str,
+    found: FTest, stats: ClassifierStats, is_singular: Array, d: int, family: Gaussian, instead: str
 ) -> None:
     """Raise if concrete rows of a class that has some do not determine its covariance."""
     if is_traced(found, stats):

@@ -144,10 +144,7 @@ def typicality(
 
 @checked_arguments(learned=_LEARNED, method=_METHOD)
 def typicality_test(
-    clf: Classifier,
-    learned: ClassifierStats | CrossValidation,
-    *,
-    method: Method | None = None,
+    clf: Classifier, learned: ClassifierStats | CrossValidation, *, method: Method | None = None
 ) -> FTest | FoldsTest:
     """What `typicality` computes from the rows that were learned, to be used for many batches.
 
