@@ -177,6 +177,14 @@ def whole(least: int, most: int | None = None, *, optional: bool = False) -> Dom
     return Domain(expected + (", or None" if optional else ""), contains, optional=optional)
 
 
+def several(expected: str, of: Domain) -> Domain:
+    """The domain of tuples of values of a domain, at least one."""
+    return Domain(
+        expected,
+        lambda given: isinstance(given, tuple) and bool(given) and all(map(of.contains, given)),
+    )
+
+
 def whole_number(value: object, name: str, least: int) -> int:
     """Return the whole number; raise if the value is not one, or is below `least`."""
     return operator.index(whole(least).checked(value, name))

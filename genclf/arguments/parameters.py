@@ -74,11 +74,18 @@ class Parameter:
         sizes = self.tables or (size,)
         return np.repeat(np.arange(len(sizes)), sizes)
 
-    def table_sums(self, values: Float[Array, "*batch V"]) -> Float[Array, "*batch tables"]:
-        """The sum over each table of a simplex, which the constraint sets to 1."""
+    def table_sums(self, values: Float[Array | np.ndarray, "*batch V"]) -> Any:
+        """The sum over each table of a simplex, (..., tables), which the constraint sets to 1."""
+        if isinstance(values, np.ndarray):
+            sizes = self.tables or values.shape[-1:]
+            return np.add.reduceat(values, np.cumsum((0, *sizes[:-1])), axis=-1)
         table = self.table_of(values.shape[-1])
         sums = jnp.zeros((*values.shape[:-1], table[-1] + 1), values.dtype)
         return sums.at[..., table].add(values)
+
+    def entry_sums(self, values: Float[Array | np.ndarray, "*batch V"]) -> Any:
+        """For each entry, the sum over its table, (..., V)."""
+        return self.table_sums(values)[..., self.table_of(values.shape[-1])]
 
     def infeasibility(self, stored: Any) -> Float[Array | np.ndarray, ""]:
         """The largest violation of a sum, a bound or a required zero; inf for NaN.
@@ -89,8 +96,7 @@ class Parameter:
         sigmoid = lambda a: 0.5 + 0.5 * xp.tanh(0.5 * a)  # noqa: E731
         value = {"identity": xp.asarray, "log": xp.exp, "logit": sigmoid}[self.link](stored)
         if self.constraint == "simplex":
-            sums = self._sums_by_numpy if xp is np else self.table_sums
-            worst = xp.abs(sums(value) - 1)
+            worst = xp.abs(self.table_sums(value) - 1)
         elif self.constraint == "lower_cholesky":
             above = xp.abs(xp.triu(value, 1)) / xp.abs(value).max((-1, -2), keepdims=True)
             pivots = xp.diagonal(value, axis1=-2, axis2=-1)
@@ -100,10 +106,6 @@ class Parameter:
             inside = (value > 0) if self._is_open else (value >= lower) & (value <= upper)
             worst = xp.where(inside, xp.zeros(inside.shape, value.dtype), xp.inf)
         return xp.where(xp.isfinite(value).all(), worst.max(initial=0), xp.inf)
-
-    def _sums_by_numpy(self, values: np.ndarray) -> np.ndarray:
-        sizes = self.tables or values.shape[-1:]
-        return np.add.reduceat(values, np.cumsum((0, *sizes[:-1])), axis=-1)
 
     @property
     def _is_open(self) -> bool:
@@ -131,8 +133,7 @@ class Parameter:
         # Rounding alone gives small slopes: require half of the slope of an entry with count 0.
         if self.constraint == "simplex":
             # At a maximum slope_v = λ θ_v, with λ = Σ_v slope_v; with count 0 slope_v is 0.
-            table = self.table_of(stored.shape[-1])
-            multiplier = self.table_sums(slope)[..., table]
+            multiplier = self.entry_sums(slope)
             return (jnp.exp(stored) < near) & (slope < 0.5 * multiplier * jnp.exp(stored))
         if self.link == "logit":
             # With count 0 the slope is -n p.

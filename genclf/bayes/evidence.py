@@ -196,9 +196,6 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         new = [part.with_prior(part.given_prior.with_strength(z, s)) for (part, s), z in given]
         return replace(clf, family=with_leaf_families(clf.family, new))
 
-    def loss(free: list[PyTree]) -> Float[Array, ""]:
-        return -_log_evidence(with_prior(free), stats) / total
-
     family, by_em = _by_em(clf.family, stats.conditional, tol)
     clf = replace(clf, family=family)
     em_norm = jnp.stack([jnp.zeros((), dtype), *(end.gradient_norm for end in by_em)]).max()
@@ -210,8 +207,9 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
         converged = (em_norm <= tol) & (total > 0) & jnp.isfinite(value)
         return PriorSolution(clf, estimated(clf, stats), value, em_norm, em_steps, converged)
 
-    def value_and_grad(free: Array) -> tuple[Array, Array]:
-        return jax.value_and_grad(lambda free: loss(unravel(free)))(free)
+    @jax.value_and_grad
+    def value_and_grad(free: Array) -> Array:
+        return -_log_evidence(with_prior(unravel(free)), stats) / total
 
     # A step changes no strength by more than a factor e: far away the evidence is flat.
     minimiser = Minimiser(value_and_grad, longest=1.0)
@@ -220,9 +218,8 @@ def _fit_prior(clf: Classifier, stats: ClassifierStats) -> PriorSolution:
     free, slope, gradient_norm = end.at, end.grad, jnp.abs(end.grad).max()
     # As a → ∞, f ~ -c/a: the slope in log a vanishes, but the Newton step stays about 1.
     direction = jnp.where(gradient_norm > 0, slope / gradient_norm, 1)
-    curvature = (
-        direction * jax.jvp(lambda free: value_and_grad(free)[1], (free,), (direction,))[1]
-    ).sum()
+    _, turn = jax.jvp(lambda free: value_and_grad(free)[1], (free,), (direction,))
+    curvature = (direction * turn).sum()
     short = (curvature > 0) & ((direction * slope).sum() <= _LONGEST_LAST_STEP * curvature)
     inside = (jnp.abs(free) < largest).all()
     found = with_prior(unravel(free))

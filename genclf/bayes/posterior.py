@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ class Posterior(ShowsNumbers):
     @property
     def mode(self) -> ClassifierParams:
         """The params of highest joint density, which `fit` returns with inference="map"."""
-        return estimated(_with_inference(self.clf, "map"), self.stats)
+        return estimated(replace(self.clf, inference="map"), self.stats)
 
     @property
     def on_boundary(self) -> dict[str, Bool[Array, "..."]]:
@@ -223,17 +223,13 @@ def predictive(clf: Classifier, stats: ClassifierStats) -> ClassifierParams:
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §3.4.4 and §4.6.3.6.
     """
     check_model(clf, stats, "predictive")
-    return proper_estimate(_with_inference(clf, "predictive"), stats)
+    return proper_estimate(replace(clf, inference="predictive"), stats)
 
 
 def check_model(clf: Classifier, stats: ClassifierStats, function: str) -> None:
     """Raise unless the statistics are of this model, and it has a conjugate prior."""
     require(clf.family, HasConjugatePrior, function)
     check_statistics(clf, stats)
-
-
-def _with_inference(clf: Classifier, inference: Any) -> Classifier:
-    return Classifier(clf.family, clf.num_classes, clf.class_alpha, clf.class_prior, inference)
 
 
 @partial(compiled, fast_compile=2**14)
@@ -271,9 +267,7 @@ def _mean(post: Posterior) -> ClassifierParams:
 def _sample(post: Posterior, key: Array, shape: tuple[int, ...]) -> ClassifierParams:
     def one(key: Array) -> ClassifierParams:
         key_labels, key_parts = jax.random.split(key)
-        log_prior = None
-        if post.labels is not None:
-            log_prior = post.labels.sample(key_labels)[PRIOR]
+        log_prior = None if post.labels is None else post.labels.sample(key_labels)[PRIOR]
         nodes, structure = jax.tree.flatten(post.conditional, is_leaf=is_conjugate)
         pairs = zip(jax.random.split(key_parts, len(nodes)), nodes, strict=True)
         keys = [jax.random.split(key, node.batch_shape) for key, node in pairs]

@@ -38,16 +38,16 @@ class Loadings(Scale):
         return namespace(scale).concatenate([1 / noise, h, matmul(h, c)], -1)
 
     def whiten(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n _"]:
-        unit, h, h_c = _split(inverse)
+        unit, (h, h_c) = inverse[..., 0], _columns(inverse)
         z = deviation * unit[None]
         return z - matmul(matmul(z, h), h_c.T)
 
     def weights(self, inverse: Array, z: Float[Array, "n _"]) -> Float[Array, "n d"]:
-        unit, h, h_c = _split(inverse)
+        unit, (h, h_c) = inverse[..., 0], _columns(inverse)
         return (z - matmul(matmul(z, h_c), h.T)) * unit[None]
 
     def squared_lengths(self, inverse: Array, deviation: Float[Array, "n d"]) -> Float[Array, "n"]:
-        unit, h, _ = _split(inverse)
+        unit, (h, _) = inverse[..., 0], _columns(inverse)
         length = matmul(deviation * deviation, unit * unit)
         found = length - squares(matmul(deviation, unit[:, None] * h))
         is_exact = length <= CANCELS * (found + len(inverse))  # False on NaN
@@ -56,10 +56,6 @@ class Loadings(Scale):
 
     def diagonal(self, scale: Array) -> Float[Array, "..."]:
         return scale[..., 0]
-
-    def deviations(self, scale: Array) -> Float[Array, "..."]:
-        xp = namespace(scale)
-        return xp.sqrt((scale**2).sum(-1))
 
     def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         noise, loadings = scale[..., 0], scale[..., 1:]
@@ -118,10 +114,6 @@ def _columns(inverse: Array) -> tuple[Array, Array]:
     """H and h C of an inverse."""
     r = inverse.shape[-1] // 2
     return inverse[..., 1 : 1 + r], inverse[..., 1 + r :]
-
-
-def _split(inverse: Array) -> tuple[Array, Array, Array]:
-    return inverse[..., 0], *_columns(inverse)
 
 
 def _factor(g: Float[Array, "*batch d r"]) -> Float[Array, "*batch r r"]:

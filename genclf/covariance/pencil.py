@@ -8,15 +8,14 @@ from jaxtyping import Bool, Float
 
 from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
-from genclf.covariance.scale import Scale
-from genclf.covariance.scales import SCALES, Covariance
+from genclf.covariance.scales import SCALES, Covariance, OfForm
 from genclf.numerics.batched import cholesky, eigh, inverse_lower
 from genclf.numerics.namespace import Array, matmul, namespace
 
 _ASYMMETRY = 1e-5
 
 
-class Pencil(ShowsNumbers):
+class Pencil(OfForm, ShowsNumbers):
     """Covariances `W = L Lᵀ` and `B = L U diag(ψ) Uᵀ Lᵀ`, U orthogonal.
 
     The coordinates of a deviation δ are `z = Uᵀ L⁻¹ δ`: their covariances are I under W, and
@@ -33,11 +32,6 @@ class Pencil(ShowsNumbers):
     rotation: Float[Array, "..."] | None
     ratio: Float[Array, "..."]
     covariance: Covariance = static()
-
-    @property
-    def arithmetic(self) -> Scale:
-        """The arithmetic of the square roots of both covariances."""
-        return SCALES[self.covariance]
 
     def coordinates(self, deviation: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """`z = Uᵀ L⁻¹ δ` of each row."""

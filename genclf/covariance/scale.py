@@ -73,7 +73,7 @@ class Scale:
 
     def deviations(self, scale: Array) -> Float[Array, "..."]:
         """Standard deviations; one number if the scale is spherical."""
-        return scale
+        return namespace(scale).sqrt((scale**2).sum(-1)) if self.is_full else scale
 
     def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         """The covariance matrices `L Lᵀ`."""

@@ -18,7 +18,7 @@ A family has one of the first three; `LowRank` makes covariances of the last for
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jaxtyping import Float, Int
 
@@ -89,10 +89,6 @@ class Triangular(Scale):
         xp = namespace(scale)
         return xp.diagonal(scale, axis1=-2, axis2=-1)
 
-    def deviations(self, scale: Array) -> Float[Array, "..."]:
-        xp = namespace(scale)
-        return xp.sqrt((scale**2).sum(-1))
-
     def matrices(self, scale: Array, d: int) -> Float[Array, "... d d"]:
         return einsum("...ij,...lj->...il", scale, scale)
 
@@ -125,3 +121,17 @@ SCALES: dict[Form, Scale] = {
     "spherical": Spherical(),
     "low-rank": Loadings(),
 }
+
+
+class OfForm:
+    """What holds scales of one form, which its field `covariance` names."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def covariance(self) -> Form: ...
+
+    @property
+    def arithmetic(self) -> Scale:
+        """The arithmetic of the scales, which are square roots of covariances."""
+        return SCALES[self.covariance]

@@ -164,25 +164,15 @@ def shrinkage_terms(x: Shaped[Array, "n d"], w: ClassWeights, stats: Moments) ->
 def intensity(method: str, of: ShrinkageTerms, d: int | Array) -> Array:
     """The estimated intensity, for d features."""
     if method == "oas":
-        return _oas(of, d)
-    return _ledoit_wolf(of, d) if method == "ledoit-wolf" else _james_stein(of)
-
-
-def _oas(of: ShrinkageTerms, d: int | Array) -> Array:
-    """`min(1, (a + μ²) / ((n + 1) (a - μ² / d)))`, a the mean of s_ij² and μ that of s_jj."""
-    xp = namespace(of.square)
-    square, mean = of.square / d**2, of.trace / d
-    distance = (of.rows + 1) * (square - mean**2 / d)
-    return xp.where(distance <= 0, 1, xp.clip(divide(square + mean**2, distance), 0, 1))
-
-
-def _ledoit_wolf(of: ShrinkageTerms, d: int | Array) -> Array:
-    """`Σ_ij Var(s_ij) / |S - μ I|²` with `Var(s_ij) = (mean of z_i² z_j² - s_ij²) / n`."""
-    return _share(divide(of.fourth - of.square, of.rows), of.square - of.trace**2 / d)
-
-
-def _james_stein(of: ShrinkageTerms) -> Array:
-    """`Σ_{i≠j} Var(r_ij) / Σ_{i≠j} r_ij²`, `Var(r_ij) = (mean of z_i² z_j² - r_ij²) / (n - 1)`."""
+        # min(1, (a + μ²) / ((n + 1) (a - μ² / d))), a the mean of s_ij² and μ that of s_jj.
+        xp = namespace(of.square)
+        square, mean = of.square / d**2, of.trace / d
+        distance = (of.rows + 1) * (square - mean**2 / d)
+        return xp.where(distance <= 0, 1, xp.clip(divide(square + mean**2, distance), 0, 1))
+    if method == "ledoit-wolf":
+        # Σ_ij Var(s_ij) / |S - μ I|² with Var(s_ij) = (mean of z_i² z_j² - s_ij²) / n.
+        return _share(divide(of.fourth - of.square, of.rows), of.square - of.trace**2 / d)
+    # Σ_{i≠j} Var(r_ij) / Σ_{i≠j} r_ij², Var(r_ij) = (mean of z_i² z_j² - r_ij²) / (n - 1).
     square = of.square - of.own_square
     return _share(divide(of.fourth - of.own_fourth - square, of.rows - 1), square)
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Float
 
-from genclf.arguments.domains import FLAG, Domain, shown, whole
+from genclf.arguments.domains import FLAG, Domain, several, shown, whole
 from genclf.arguments.hyperparameters import Declared
 from genclf.arguments.module import Module, field, static
 from genclf.covariance.estimate import CovarianceEstimate
@@ -21,15 +21,6 @@ from genclf.covariance.magnitudes import rounding_of
 from genclf.covariance.scales import SCALES, Form
 from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.sums.factors import Covariances, by_classes
-
-_SIZES = Domain(
-    "some whole numbers, each at least 1",
-    lambda sizes: (
-        isinstance(sizes, tuple)
-        and len(sizes) > 0
-        and all(isinstance(s, int) and not isinstance(s, bool) and s >= 1 for s in sizes)
-    ),
-)
 
 
 class Structure(Declared):
@@ -131,7 +122,7 @@ class Blocks(Structure):
          [0.     1.125  1.6875]]
     """
 
-    domains: ClassVar = {"sizes": _SIZES}
+    domains: ClassVar = {"sizes": several("some whole numbers, each at least 1", whole(1))}
 
     sizes: tuple[int, ...] = static()
 

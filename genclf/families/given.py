@@ -76,9 +76,7 @@ def probabilities(value: object, name: str, *, tables: bool) -> Float[Array, "K 
 
 def _dtype(*arrays: Array | np.ndarray) -> np.dtype:
     """The widest dtype of some arrays, at least float32."""
-    widest = np.dtype(np.float32)
-    for array in arrays:
-        widest = np.promote_types(widest, array.dtype)
+    widest = np.result_type(np.float32, *(array.dtype for array in arrays))
     return jax.dtypes.canonicalize_dtype(widest)
 
 

@@ -225,14 +225,10 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pa
     return (high, low), (matmul(dw.mT, x - centre) + matmul(w.mT, dx - moved), zeros_like(low))
 
 
-def whitened_trace(scale: Array, scatter: Pair) -> Pair:
-    """`tr Σ⁻¹ S` for Σ = L Lᵀ, L lower triangular: in float64, since Σ may be nearly singular."""
-    return _whitened_trace(scale, *scatter)
-
-
 @jax.custom_jvp
 @in_double
-def _whitened_trace(scale: Array, high: Array, low: Array) -> Pair:
+def whitened_trace(scale: Array, high: Array, low: Array) -> Pair:
+    """`tr Σ⁻¹ S` for Σ = L Lᵀ, L lower triangular: in float64, since Σ may be nearly singular."""
     return narrow(_trace(widen(scale), widen(high) + widen(low)), scale.dtype)
 
 
@@ -241,9 +237,9 @@ def _trace(scale: Array, scatter: Array) -> Array:
     return (matmul(inverse, scatter) * inverse).sum((-2, -1))
 
 
-@_whitened_trace.defjvp
+@whitened_trace.defjvp
 def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
-    high, low = _whitened_trace(*primals)
+    high, low = whitened_trace(*primals)
     return (high, low), (jax.jvp(_trace, primals[:2], tangents[:2])[1], zeros_like(low))
 
 

@@ -80,15 +80,9 @@ class HostMoments:
 
     def outer(self, weight: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """`weight · deviation deviationᵀ` in the form of the scatter."""
-        weighted = self._per_feature(weight) * deviation
         full = self.scatter.ndim > self.mean.ndim
         pooled = self.scatter.shape[-3 if full else -2] < self.mean.shape[-2]
-        if not full:
-            square = weighted * deviation
-            return square.sum(-2, keepdims=True) if pooled else square
-        if pooled:
-            return (np.swapaxes(weighted, -1, -2) @ deviation)[..., None, :, :]
-        return weighted[..., :, None] * deviation[..., None, :]
+        return outer_products(self._per_feature(weight) * deviation, deviation, full, pooled)
 
 
 @dataclass(frozen=True)
@@ -236,6 +230,13 @@ def moments_of_cells(x: Float[np.ndarray, "n d"], rows: LabelledRows, pooled: bo
         scatter = scatter.sum(0, keepdims=True) if pooled else scatter
         found = found.merge(HostMoments(count, mean + drift, scatter))
     return found
+
+
+def outer_products(a: Any, b: Any, full: bool, pooled: bool) -> Any:
+    """`a_k b_kᵀ` of each class or, if pooled, their sum; the diagonal unless full."""
+    if not full:
+        return (a * b).sum(-2, keepdims=True) if pooled else a * b
+    return (a.mT @ b)[..., None, :, :] if pooled else a[..., :, None] * b[..., None, :]
 
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:

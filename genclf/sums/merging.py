@@ -260,26 +260,23 @@ def _outline(stats: PyTree) -> str:
     return (f"{statistic}: " if statistic else "") + ", ".join(map(of_node, nodes))
 
 
-def _check_batch_axis(stats: object, axis: object) -> None:
+def _check_batch_axis(stats: PyTree, axis: object) -> None:
     """Raise unless the axis is a whole number and, for `ClassifierStats`, a batch axis."""
     if not isinstance(axis, int) or isinstance(axis, bool):
         raise ValueError(
             f"axis is {shown(axis)}, expected the number of a batch axis, or the name of a mapped "
             "or mesh axis"
         )
-    for one in jax.tree.leaves(stats, is_leaf=lambda node: isinstance(node, ClassifierStats)):
-        if isinstance(one, ClassifierStats):
-            _check_batch_shape(one.count.shape, axis)
-
-
-def _check_batch_shape(shape: tuple[int, ...], axis: int) -> None:
-    if len(shape) < 2:
-        raise ValueError(
-            f"stats.count has shape {shape}, without a batch axis to pool over; expected "
-            "statistics of many data sets, as from jax.vmap(genclf.stats, ...)"
-        )
-    if not 0 <= axis < len(shape):
-        raise ValueError(
-            f"axis is {axis}, and stats.count has shape {shape}; expected a batch axis, counted "
-            f"from the front, 0..{len(shape) - 1}"
-        )
+    is_of_classes = lambda node: isinstance(node, ClassifierStats)  # noqa: E731
+    for one in filter(is_of_classes, jax.tree.leaves(stats, is_leaf=is_of_classes)):
+        shape = one.count.shape
+        if len(shape) < 2:
+            raise ValueError(
+                f"stats.count has shape {shape}, without a batch axis to pool over; expected "
+                "statistics of many data sets, as from jax.vmap(genclf.stats, ...)"
+            )
+        if not 0 <= axis < len(shape):
+            raise ValueError(
+                f"axis is {axis}, and stats.count has shape {shape}; expected a batch axis, "
+                f"counted from the front, 0..{len(shape) - 1}"
+            )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from genclf.numerics.namespace import Array, is_traced, namespace, on_host
+from genclf.sums.host import outer_products
 from genclf.sums.statistics import Moments, Sums, divide
 
 Node = Sums | Moments
@@ -44,7 +43,8 @@ def to_plain(s: Node, centre: Any) -> tuple[Array, Array | None]:
     deviation = mean if centre is None else mean - _at(centre, mean)
     weight = count if s.of_cells else count[..., None]
     # A = n (m - c),  B = S + n (m - c)(m - c)ᵀ
-    products = whole(s, "scatter", 2) + _outer(s, weight * deviation, deviation)
+    more = outer_products(weight * deviation, deviation, s.is_full, s.is_pooled)
+    products = whole(s, "scatter", 2) + more
     if s.is_full:  # products of rows in float32 are symmetric only up to rounding
         products = 0.5 * (products + namespace(products).swapaxes(products, -1, -2))
     return weight * deviation, products
@@ -70,7 +70,7 @@ def from_plain(count: Array, total: Array, products: Array | None, centre: Any, 
     mean = xp.where(weight == 0, xp.where(total == 0, 0, xp.nan), at)
     raw = Moments.quick(count, deviation, products)
     rounding = 64 * eps * raw.diagonal
-    scatter = products - _outer(raw, total, deviation)
+    scatter = products - outer_products(total, deviation, raw.is_full, raw.is_pooled)
     left = Moments.quick(count, deviation, scatter).diagonal
     variance = xp.where(left < -rounding, xp.nan, xp.maximum(left, 0))
     if not raw.is_full:
@@ -90,21 +90,11 @@ def _at(centre: Any, like: Array) -> Array:
     return xp.broadcast_to(xp.asarray(centre, like.dtype), like.shape)
 
 
-def _outer(s: Moments, total: Array, deviation: Array) -> Array:
-    """`total deviationᵀ` of each class in the form of the scatter."""
-    xp = namespace(total)
-    if not s.is_full:
-        return s.summed_if_pooled(total * deviation)
-    if s.is_pooled:
-        return (xp.swapaxes(total, -1, -2) @ deviation)[..., None, :, :]
-    return total[..., :, None] * deviation[..., None, :]
-
-
 def whole(s: Any, name: str, place: int) -> Array:
     """A sum with its low part, in float64 where the numbers are known."""
     both = getattr(s, name), *(() if s.rounding is None else (s.rounding[place],))
     if is_traced(both):
-        return functools.reduce(operator.add, both)
+        return sum(both[1:], both[0])
     found: Any = sum(np.asarray(a, np.float64) for a in both)
     return found
 

@@ -158,8 +158,8 @@ class Moments(ShowsNumbers):
     def class_axes(self) -> Moments:
         """The class axis of each array in its place, counted from the end."""
         axes = -2 if self.of_cells else -1, -2, -3 if self.is_full else -2
-        low, fields = self.rounding and axes, ("count", "mean", "scatter")
-        return Moments.of_fields(**dict(zip(fields, axes, strict=True)), rounding=low)
+        low = self.rounding and axes
+        return Moments.of_fields(count=axes[0], mean=axes[1], scatter=axes[2], rounding=low)
 
     def pool_classes(self) -> Moments:
         """These moments with the sum of the scatters of all classes."""
@@ -279,22 +279,21 @@ class Moments(ShowsNumbers):
         return nan_if(impossible, Moments(count, mean, scatter, low))
 
     def _pool(self, add: Add) -> Moments:
-        xp = namespace(self.count)
         count_low, mean_low, scatter_low = self.rounding or (None, None, None)
         count, count_low = add(self.count, count_low)
         total_of = lambda a: add(a, None)[0]  # noqa: E731
         weight, total = self.per_feature(self.count), self.per_feature(count)
         centre = divide(total_of(weight * self.mean), total)
         # The centre has a rounding error; one pass over the centred means finds and corrects it.
-        deviation = self.mean - xp.broadcast_to(centre, self.mean.shape)
+        deviation = self.mean - namespace(centre).broadcast_to(centre, self.mean.shape)
         deviation = deviation if mean_low is None else deviation + mean_low
         scatter, low = add(self.scatter, scatter_low)
         if low is None:
             spread = single(scatter + add(self.outer(self.count, deviation), None)[0])
             return about_mean(count, centre, total_of(weight * deviation), spread)
         outer, outer_low = self.outer_pair(self.count, single(deviation))
-        between, rest = add(outer, None if low is None else outer_low)
-        spread = add_to((scatter, xp.zeros_like(scatter) if low is None else low), between)
+        between, rest = add(outer, outer_low)
+        spread = add_to((scatter, low), between)
         spread = spread if rest is None else add_to(spread, rest)
         return about_mean(count, centre, total_of(weight * deviation), spread, count_low)
 

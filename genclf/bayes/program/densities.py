@@ -74,9 +74,8 @@ def _(params: StudentTParams, name: str, y: Array, x: PyTree) -> None:
 def _(params: BernoulliParams, name: str, y: Array, x: PyTree) -> None:
     if x is not None and params.threshold is not None:
         x = (x > params.threshold).astype(jnp.int32)
-    numpyro.sample(
-        name, dist.BernoulliLogits(params.logits[y], validate_args=False).to_event(1), obs=x
-    )
+    density = dist.BernoulliLogits(params.logits[y], validate_args=False)
+    numpyro.sample(name, density.to_event(1), obs=x)
 
 
 @sample_examples.register
@@ -112,12 +111,8 @@ def _sample_words(
 ) -> None:
     x = None if x is None else counts_of(x, params.presence)
     if isinstance(x, Tokens):
-        word = (
-            dist.Categorical(probs=theta[..., None, :], validate_args=False)
-            .mask(x.mask)
-            .to_event(1)
-        )
-        numpyro.sample(name, word, obs=jnp.where(x.mask, x.ids, 0))
+        word = dist.Categorical(probs=theta[..., None, :], validate_args=False).mask(x.mask)
+        numpyro.sample(name, word.to_event(1), obs=jnp.where(x.mask, x.ids, 0))
         return
     counts = dist.Poisson(params.mean_length * theta).to_event(1)
     numpyro.sample(name, counts, obs=x)

@@ -185,6 +185,7 @@ class Mixture(Latent):
     """
 
     domains: ClassVar = {"family": FAMILY, "num_components": whole(1), "alpha": NON_NEGATIVE}
+    hidden: ClassVar = True
 
     family: Any
     num_components: int = static()
@@ -202,10 +203,6 @@ class Mixture(Latent):
     @property
     def determined_by_prior(self) -> bool | Bool[Array, ""]:
         return self.family.determined_by_prior
-
-    @property
-    def hidden(self) -> bool:
-        return True
 
     def stats(self, x: PyTree, w: ClassWeights) -> PyTree:
         raise ValueError("a Mixture has no statistics without params: components are not observed")

@@ -22,6 +22,10 @@ class _Named(InParts):
 
     parts: dict[str, Any]
 
+    @property
+    def support(self) -> PyTree[Support]:
+        return self.map(lambda part: part.support)
+
     def map(self, f: Callable[..., PyTree], *trees: PyTree) -> dict[str, PyTree]:
         return {name: f(*own) for name, own in self._each(*trees)}
 
@@ -59,10 +63,6 @@ class ProductParams(_Named, CombinedParams):
     @property
     def inside(self) -> dict[str, AnyDensity]:
         return self.parts
-
-    @property
-    def support(self) -> PyTree[Support]:
-        return self.map(lambda part: part.support)
 
     @property
     def num_features(self) -> dict[str, PyTree[int]]:
@@ -127,10 +127,6 @@ class Product(_Named, Combinator):
 
     def children(self, *trees: PyTree) -> list[tuple]:
         return [own for _, own in self._each(*trees)]
-
-    @property
-    def support(self) -> PyTree[Support]:
-        return self.map(lambda part: part.support)
 
     def statistic(self, stats: dict[str, PyTree]) -> str:
         return _describe(self.map(lambda part, s: part.statistic(s), stats))

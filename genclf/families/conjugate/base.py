@@ -67,9 +67,12 @@ class Conjugate(ShowsNumbers):
     """
 
     @property
-    @abc.abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Leading axes, such as the columns of `Independent`; the methods need `vmap` over them."""
+        """Leading axes, such as the columns of `Independent`; the methods need `vmap` over them.
+
+        By default they are the axes of the first field before those of a class and its features.
+        """
+        return getattr(self, dataclasses.fields(self)[0].name).shape[:-2]
 
     @abc.abstractmethod
     def update(self, stats: PyTree) -> Conjugate:

@@ -68,12 +68,10 @@ class BetaDistribution(Conjugate):
         b: shape (K, d).
     """
 
+    example: ClassVar = "Beta(1.0, 1.0)"
+
     a: Float[Array, "..."]
     b: Float[Array, "..."]
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.a.shape[:-2]
 
     @property
     def proper(self) -> Bool[Array, "..."]:
@@ -81,10 +79,6 @@ class BetaDistribution(Conjugate):
 
     def why_improper(self, k: int) -> str:
         return "a parameter of the beta distribution is not above 0"
-
-    @property
-    def example(self) -> str:
-        return "Beta(1.0, 1.0)"
 
     def update(self, stats: Sums) -> BetaDistribution:
         return BetaDistribution(self.a + stats.total, self.b + zeros_of(stats))

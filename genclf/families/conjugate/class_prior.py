@@ -107,10 +107,10 @@ class ClassPrior(Module):
     def problems(self) -> list[str]:
         """Error messages for the concrete numbers."""
         found = smoothing_problems(self.alpha, self.dirichlet, "class_alpha", 0.0)
-        if self.fixed is not None:
-            problem = prior_problem(self.fixed, self.num_classes, "class_prior")
-            found += [problem] if problem else []
-        return found
+        if self.fixed is None:
+            return found
+        problem = prior_problem(self.fixed, self.num_classes, "class_prior")
+        return [*found, problem] if problem else found
 
 
 def prior_problem(prior: Any, num_classes: int, name: str) -> str | None:

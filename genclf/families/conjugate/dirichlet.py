@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Bool, Float
 
 from genclf.arguments.arrays import numbers
@@ -85,6 +84,8 @@ class DirichletDistribution(Conjugate):
         sizes: the sizes of tables that are side by side; () for one table.
     """
 
+    example: ClassVar = "Dirichlet(1.0)"
+
     concentration: Float[Array, "..."]
     field: str = static()
     sizes: tuple[int, ...] = static()
@@ -100,52 +101,36 @@ class DirichletDistribution(Conjugate):
         return "class_prior" if self.field == "log_prior" else self.field.removeprefix("log_")
 
     @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.concentration.shape[:-2]
-
-    @property
     def proper(self) -> Bool[Array, "..."]:
         return (self.concentration > 0).all(-1)
 
     def why_improper(self, k: int) -> str:
         return f"the concentration of {self.value} is not above 0 everywhere"
 
-    @property
-    def example(self) -> str:
-        return "Dirichlet(1.0)"
-
     def update(self, stats: Sums) -> DirichletDistribution:
         return DirichletDistribution(self.concentration + stats.total, self.field, self.sizes)
 
     def log_evidence(self, stats: Sums) -> Float[Array, ""]:
         """`Σ log B(a + c) - log B(a)`: of a sequence of values, so without multinomial terms."""
-        sums, counts = self.simplex.table_sums, stats.total
-        whole = sums(counts)
+        simplex, counts = self.simplex, stats.total
+        whole = simplex.table_sums(counts)
         rest = log_pochhammer_remainder(self.concentration, counts).sum()
-        rest = rest - log_pochhammer_remainder(sums(self.concentration), whole).sum()
-        return rest + weighted_log_shares(counts, whole[..., self._table])
+        rest = rest - log_pochhammer_remainder(simplex.table_sums(self.concentration), whole).sum()
+        return rest + weighted_log_shares(counts, whole[..., simplex.table_of(counts.shape[-1])])
 
     def log_prob(self, arrays: Mapping[str, Array]) -> Float[Array, ""]:
         """`Σ (a_v - 1) log θ_v - log B(a)`."""
         a, log_theta = self.concentration, arrays[self.field]
-        sums = self.simplex.table_sums(a)
+        sums, whole = self.simplex.table_sums(a), self.simplex.entry_sums(a)
         # Combine a log θ with the largest part of log B(a), for each entry: both are large.
-        main = a * (log_theta + jnp.log(self._sums() / a)) - log_theta
-        main = jnp.where(a == 1, jnp.log(self._sums()), main)
+        main = a * (log_theta + jnp.log(whole / a)) - log_theta
+        main = jnp.where(a == 1, jnp.log(whole), main)
         return main.sum() - log_gamma_remainder(a).sum() + log_gamma_remainder(sums).sum()
-
-    @property
-    def _table(self) -> np.ndarray:
-        """The index of the table of each entry."""
-        return self.simplex.table_of(self.concentration.shape[-1])
-
-    def _sums(self) -> Float[Array, "..."]:
-        """For each entry, the total concentration of its table."""
-        return self.simplex.table_sums(self.concentration)[..., self._table]
 
     def expected(self) -> dict[str, Array]:
         """`log a_v / Σ a_v`."""
-        return {self.field: log_shares(self.concentration, self._sums())}
+        whole = self.simplex.entry_sums(self.concentration)
+        return {self.field: log_shares(self.concentration, whole)}
 
     def sample(self, key: Array) -> dict[str, Array]:
         """Gamma variables over their sum, in logs: at small concentrations many underflow."""
@@ -159,7 +144,7 @@ class DirichletDistribution(Conjugate):
     def interval(self, level: Array) -> dict[str, Interval]:
         """The central interval of each probability, which is Beta(a_v, Σ a - a_v)."""
         a = self.concentration
-        rest = self._sums() - a
+        rest = self.simplex.entry_sums(a) - a
 
         def bound(p: Array) -> Array:
             # The only value of a table has probability 1.

@@ -59,12 +59,10 @@ class GammaDistribution(Conjugate):
         rate: shape (K, d).
     """
 
+    example: ClassVar = "Gamma(1.0, 1.0)"
+
     shape: Float[Array, "..."]
     rate: Float[Array, "..."]
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.shape.shape[:-2]
 
     @property
     def proper(self) -> Bool[Array, "..."]:
@@ -72,10 +70,6 @@ class GammaDistribution(Conjugate):
 
     def why_improper(self, k: int) -> str:
         return "the shape or the rate of the gamma distribution is not above 0"
-
-    @property
-    def example(self) -> str:
-        return "Gamma(1.0, 1.0)"
 
     def update(self, stats: Sums) -> GammaDistribution:
         total, exposure, _ = split_events(stats)

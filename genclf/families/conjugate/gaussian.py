@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,7 @@ from jaxtyping import Bool, Float
 
 from genclf.arguments.domains import Scalar
 from genclf.arguments.module import static
-from genclf.covariance.scale import Scale
-from genclf.covariance.scales import SCALES, Covariance
+from genclf.covariance.scales import SCALES, Covariance, OfForm
 from genclf.families.conjugate.base import Conjugate, Interval, central, quantile
 from genclf.numerics.batched import cholesky, inverse_lower
 from genclf.numerics.logarithms import LOG_2PI, log_pochhammer
@@ -22,7 +22,7 @@ from genclf.sums.merging import merge
 from genclf.sums.statistics import Moments
 
 
-class NormalInverseWishartDistribution(Conjugate):
+class NormalInverseWishartDistribution(OfForm, Conjugate):
     """The distribution of all classes' means and covariances.
 
     The parameters are `mean` and `scale` as in `GaussianParams`; the density and the intervals are
@@ -37,21 +37,14 @@ class NormalInverseWishartDistribution(Conjugate):
         shared: whether all classes have one Σ.
     """
 
+    example: ClassVar = "Gaussian(prior=NormalInverseWishart())"
+
     mean: Float[Array, "..."]
     kappa: Float[Array, "..."]
     scale: Float[Array, "..."]
     dof: Float[Array, "..."]
     covariance: Covariance = static()
     shared: bool = static()
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.mean.shape[:-2]
-
-    @property
-    def arithmetic(self) -> Scale:
-        """The arithmetic of square roots of the covariances."""
-        return SCALES[self.covariance]
 
     @property
     def _p(self) -> int:
@@ -90,15 +83,12 @@ class NormalInverseWishartDistribution(Conjugate):
             return f"dof is {float(self.dof[copy]):g}, expected > {self._p - 1}"
         return "scale is not positive definite"
 
-    @property
-    def example(self) -> str:
-        return "Gaussian(prior=NormalInverseWishart())"
-
-    def pseudo_moments(self) -> tuple[Moments, Array]:
+    def pseudo_moments(self, like: Moments) -> tuple[Moments, Array]:
         """The prior as pseudo-examples: κ of each class, with scatter Ψ; and a ddof for the mode.
 
         Merged with the statistics of the data, these pseudo-examples have the mean and the scatter
-        of the posterior mode. The divisor of the mode is the merged count minus ddof.
+        of the posterior mode. The divisor of the mode is the merged count minus ddof. Counts have
+        the form of those of `like`.
         """
         num_classes, d = self.mean.shape
         shape = (d, d) if self.arithmetic.is_full else (d,)
@@ -106,10 +96,11 @@ class NormalInverseWishartDistribution(Conjugate):
         means = num_classes if self.shared else 1
         kappa = self.kappa.sum() if self.shared else self.kappa
         determinant = (self.dof[0] if self.shared else self.dof) + self._p + 1
-        return (
-            Moments(self.kappa, self.mean, scatter),
-            kappa - determinant / self._coordinates - means,
-        )
+        count, ddof = self.kappa, kappa - determinant / self._coordinates - means
+        if like.of_cells:
+            count = jnp.broadcast_to(count[:, None], like.count.shape)
+            ddof = ddof[:, None] if ddof.ndim else ddof
+        return Moments(count, self.mean, scatter), ddof
 
     def update(self, stats: Moments) -> NormalInverseWishartDistribution:
         merged, scatter, count = self._added(stats)

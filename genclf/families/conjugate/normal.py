@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,14 +33,12 @@ class NormalDistribution(Conjugate):
         rounding: the rounding errors of the means in float32, as in `GaussianParams`.
     """
 
+    example: ClassVar = "Gaussian(shared=True, prior=TwoCovariance(0.0, between=1.0, within=1.0))"
+
     mean: Float[Array, "..."]
     ratio: Float[Array, "..."]
     pencil: Pencil
     rounding: Float[Array, "..."] | None = None
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.mean.shape[:-2]
 
     @property
     def arithmetic(self) -> Scale:
@@ -56,10 +55,6 @@ class NormalDistribution(Conjugate):
             "within is not positive definite, between is not positive semi-definite, or the mean "
             "is not known"
         )
-
-    @property
-    def example(self) -> str:
-        return "Gaussian(shared=True, prior=TwoCovariance(0.0, between=1.0, within=1.0))"
 
     def update(self, stats: Moments) -> NormalDistribution:
         """`mean_k + n ψ / (1 + n ψ) (m_k - mean_k)` in each coordinate, and `ψ / (1 + n ψ)`."""

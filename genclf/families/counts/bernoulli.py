@@ -69,6 +69,7 @@ class Bernoulli(Smoothed):
         "missing": MISSING,
         "missing_code": CODE,
     }
+    num_codes: ClassVar = 2
 
     alpha: Scalar = 1.0
     threshold: Scalar | None = None
@@ -147,7 +148,3 @@ class Bernoulli(Smoothed):
     def distance(self, x: Array | SparseRows, seed: Array) -> Float[Array, "n"]:
         """The number of cells that differ."""
         return hamming_distance(x, seed)
-
-    @property
-    def num_codes(self) -> int | float:
-        return 2

@@ -24,7 +24,7 @@ from genclf.numerics.logarithms import log_sigmoid, safe_log, times_log
 from genclf.numerics.namespace import Array, matmul, namespace
 from genclf.numerics.row_blocks import over_rows
 from genclf.numerics.scores.linear import LinearScore
-from genclf.sums.sparse import HostRows, Sparse, SparseRows
+from genclf.sums.sparse import HostRows, Sparse
 from genclf.sums.statistics import Sums
 
 BINARY = Support(
@@ -52,17 +52,14 @@ def sparse_binary(x: Sparse, threshold: Scalar | None) -> tuple[Sparse, Float[Ar
     """`f(x) - f(0)`, which keeps cells of 0 at 0, and `f(0)`; f makes a cell 0 or 1."""
     xp = np if isinstance(x, HostRows) else jnp
     base = xp.zeros(()) if threshold is None else binary(xp.zeros(1), threshold)[0]
-    of_values = lambda values: binary(xp.asarray(values), threshold) - base  # noqa: E731
-    if isinstance(x, SparseRows):
-        return x.with_values(of_values), base
-    if threshold is not None:
-        return x.with_values(lambda values: np.asarray(of_values(values))), base
-    return x.with_values(_host_binary), base
 
+    def of_values(values: Any) -> Any:
+        if threshold is None and xp is np:
+            valid = values * values == values
+            return values if valid.all() else np.where(valid, values, np.nan)
+        return xp.asarray(binary(xp.asarray(values), threshold) - base)
 
-def _host_binary(values: np.ndarray) -> np.ndarray:
-    valid = values * values == values
-    return values if valid.all() else np.where(valid, values, np.nan)
+    return x.with_values(of_values), base
 
 
 def seen_bits(
@@ -93,6 +90,7 @@ class BernoulliParams(CountParams):
     """
 
     domains: ClassVar = {"threshold": FINITES}
+    parameters: ClassVar = {"logits": Parameter("unit_interval", "logit")}
 
     logits: Float[Array, "K d"]
     threshold: Scalar | None
@@ -121,10 +119,6 @@ class BernoulliParams(CountParams):
     @property
     def support(self) -> Support:
         return self.allowing(bits_support(self.threshold))
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {"logits": Parameter("unit_interval", "logit")}
 
     @property
     def probs(self) -> Float[Array, "*batch K d"]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from genclf.arguments.domains import NON_NEGATIVE, Domain, one_of, whole
+from genclf.arguments.domains import NON_NEGATIVE, one_of, several, whole
 from genclf.arguments.hyperparameters import kind_of
 from genclf.arguments.module import static
 from genclf.families.base import Scalar, set_fields
@@ -35,14 +36,8 @@ from genclf.sums.blocks import ClassWeights, accumulate, host_labels
 from genclf.sums.statistics import Sums
 
 _SIZE = whole(1, 2**31 - 1)
-NUM_VALUES = Domain(
-    ">= 1, a whole number, or a tuple of them",
-    lambda sizes: (
-        bool(sizes) and all(map(_SIZE.contains, sizes))
-        if isinstance(sizes, tuple)
-        else _SIZE.contains(sizes)
-    ),
-)
+_SIZES = several(">= 1, a whole number, or a tuple of them", _SIZE)
+NUM_VALUES = replace(_SIZES, contains=lambda given: _SIZE.contains(given) or _SIZES.contains(given))
 
 
 class Categorical(Smoothed):
@@ -136,8 +131,8 @@ class Categorical(Smoothed):
         xp = namespace(stats.total)
         columns = self._columns_of(stats)
         count = stats.total + pseudo_counts(self.alpha, self.prior, stats.total)
-        count = xp.where(columns.sums(count) == 0, 1, count)
-        return CategoricalParams(log_shares(count, columns.sums(count)), columns)
+        count = xp.where(columns.simplex.entry_sums(count) == 0, 1, count)
+        return CategoricalParams(log_shares(count, columns.simplex.entry_sums(count)), columns)
 
     def _columns_of(self, stats: Sums) -> Columns:
         size, v = stats.total.shape[-1], self.num_values

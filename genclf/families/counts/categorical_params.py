@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from genclf.arguments.domains import Domain, whole
+from genclf.arguments.domains import several, whole
 from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
 from genclf.arguments.sharding import compiled
@@ -43,12 +43,6 @@ def last_axis(sizes: int | tuple[int, ...] | np.ndarray, x: Array) -> Array:
     return xp.broadcast_to(xp.asarray(sizes, x.dtype), x.shape)
 
 
-_SIZES = Domain(
-    "a size >= 1 of each column",
-    lambda sizes: isinstance(sizes, tuple) and bool(sizes) and all(map(whole(1).contains, sizes)),
-)
-
-
 class Columns(MayMiss):
     """The layout of several columns, each with its number of values, in one flat table.
 
@@ -62,7 +56,7 @@ class Columns(MayMiss):
         missing_code: the integer that marks a missing cell if x is integer.
     """
 
-    domains: ClassVar = {"num_values": _SIZES}
+    domains: ClassVar = {"num_values": several("a size >= 1 of each column", whole(1))}
 
     num_values: tuple[int, ...] = static()
     unseen: Unseen = static()
@@ -78,14 +72,10 @@ class Columns(MayMiss):
         """The index at which each column starts in the table, shape (d,)."""
         return np.cumsum((0, *self.num_values[:-1]))
 
-    def sums(self, table: Float[Array, "*batch sum_V"]) -> Float[Array, "*batch sum_V"]:
-        """For each entry, the sum over the values of its column."""
-        column = np.repeat(np.arange(len(self.num_values)), self.num_values)
-        if on_host(table):
-            host: Any = np.add.reduceat(table, self.first, axis=-1)
-            return host[..., column]
-        sums = jnp.zeros((*table.shape[:-1], len(self.num_values)), table.dtype)
-        return sums.at[..., column].add(table)[..., column]
+    @property
+    def simplex(self) -> Parameter:
+        """The set that the tables of probabilities are in."""
+        return Parameter("simplex", "log", tables=self.num_values)
 
     def tables_on_host(self, x: Array, rows: LabelledRows) -> Any:
         """The weight of each value of each column in each class, by NumPy."""
@@ -165,7 +155,7 @@ class CategoricalParams(CountParams):
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        return {"log_theta": Parameter("simplex", "log", tables=self.columns.num_values)}
+        return {"log_theta": self.columns.simplex}
 
     def table(self, column: int) -> Float[Array, "*batch K V_j"]:
         """`log p(x_j = v | y = k)` of one column, shape (K, V_j)."""
@@ -223,7 +213,7 @@ class CategoricalParams(CountParams):
 
     def condition(self, x: Array, r: Float[Array, "*batch K"]) -> Float[Array, "*batch sum_V"]:
         """p(x_j = v | observed cells), columns side by side; for an observed cell 0 or 1."""
-        column = np.repeat(np.arange(self.num_features), self.columns.num_values)
+        column = self.columns.simplex.table_of(self.log_theta.shape[-1])
         missing = is_missing(x, self.columns.missing_code)[..., column]
         own = indicator_columns(x, self.columns.num_values).astype(r.dtype)
         return jnp.where(missing, matmul(r, jnp.exp(self.log_theta)), own)

@@ -45,14 +45,11 @@ class DirichletMultinomialParams(Density):
     """
 
     domains: ClassVar = {"mean_length": NON_NEGATIVES}
+    parameters: ClassVar = {"concentration": Parameter("positive")}
 
     concentration: Float[Array, "K V"]
     mean_length: Float[Array, ""]
     presence: bool = static()
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {"concentration": Parameter("positive")}
 
     @property
     def support(self) -> Support:

@@ -46,6 +46,7 @@ class MultinomialParams(CountParams):
     """
 
     domains: ClassVar = {"mean_length": NON_NEGATIVES}
+    parameters: ClassVar = {"log_theta": Parameter("simplex", "log")}
 
     log_theta: Float[Array, "K V"]
     mean_length: Float[Array, ""]
@@ -78,10 +79,6 @@ class MultinomialParams(CountParams):
     @property
     def support(self) -> Support:
         return self.allowing(replace(COUNTS, repeats=not self.presence))
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {"log_theta": Parameter("simplex", "log")}
 
     def linear_score(self) -> LinearScore:
         """The score of the counts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -41,14 +42,12 @@ class NegativeBinomialParams(MayMiss, HasTerms):
         Gelman et al. (2013), Bayesian Data Analysis, §2.6.
     """
 
+    parameters: ClassVar = dict.fromkeys(("shape", "rate"), Parameter("positive"))
+
     shape: Float[Array, "K d"]
     rate: Float[Array, "K d"]
     missing: Missing = static(default="error")
     missing_code: int = static(default=-1)
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return dict.fromkeys(("shape", "rate"), Parameter("positive"))
 
     @property
     def support(self) -> Support:

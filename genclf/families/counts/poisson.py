@@ -42,6 +42,8 @@ class PoissonParams(CountParams):
         missing_code: the integer that marks a missing cell if x is integer.
     """
 
+    parameters: ClassVar = {"log_rate": Parameter("positive", "log")}
+
     log_rate: Float[Array, "K d"]
     missing: Missing = static(default="error")
     missing_code: int = static(default=-1)
@@ -49,10 +51,6 @@ class PoissonParams(CountParams):
     @property
     def support(self) -> Support:
         return self.allowing(EVENTS)
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {"log_rate": Parameter("positive", "log")}
 
     @property
     def rate(self) -> Float[Array, "*batch K d"]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Int, PyTree
@@ -42,9 +42,7 @@ def counted(x: Array, of: MayMiss) -> tuple[Float[Array, "*batch d"], Bool[Array
 class CountParams(MayMiss, HasConditionals, HasLinearForm, HasTerms, Params):
     """Params of features that are independent given the class, and that may be missing."""
 
-    @property
-    def coupled(self) -> bool:
-        return False
+    coupled: ClassVar = False
 
     def sample_missing(self, key: Array, x: Array, y: Int[Array, "*batch"]) -> PyTree:
         """Draw each missing cell; the others stay."""

@@ -90,6 +90,7 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
     """
 
     domains: ClassVar = {"concentration": NON_NEGATIVES}
+    support: ClassVar = UNIT
 
     mean_direction: Float[Array, "K d"]
     concentration: Float[Array, "one_or_K"]
@@ -97,10 +98,6 @@ class VonMisesFisherParams(HasLinearForm, HasTerms, Params):
     def _problems(self) -> list[str]:
         error = np.abs(np.linalg.norm(np.asarray(self.mean_direction, float), axis=-1) - 1)
         return ["mean_direction is not of length 1"] if (error > 1e-3).any() else []
-
-    @property
-    def support(self) -> Support:
-        return UNIT
 
     def log_prob(self, x: Array) -> Float[Array, "*batch K"]:
         """`log C_d(κ_k) + κ_k μ_k · x`, a density with respect to area on the sphere."""
@@ -223,6 +220,7 @@ class VonMisesFisher(Latent):
     """
 
     domains: ClassVar = {"shared": FLAG, "alpha": NON_NEGATIVE}
+    support: ClassVar = UNIT
 
     shared: bool = static(default=False)
     alpha: Scalar = 0.0
@@ -230,10 +228,6 @@ class VonMisesFisher(Latent):
     @property
     def determined_by_prior(self) -> bool | Bool[Array, ""]:
         return False if self.shared else self.alpha > 0
-
-    @property
-    def support(self) -> Support:
-        return UNIT
 
     def stats(self, x: Array, w: ClassWeights) -> Moments:
         """Diagonal `Moments` of the rows; the scatter gives `1 - R²`, R the length of the mean."""

@@ -39,7 +39,7 @@ from genclf.families.gaussian.low_rank import fit_by_class, is_by_class
 from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.prior import at_mode, predictive_density, pseudo_and_others
 from genclf.families.gaussian.row_space import diagnose_in_row_space, fit_in_row_space
-from genclf.families.gaussian.rules import contradictions, rules_in_use
+from genclf.families.gaussian.rules import contradictions, given_of, rules_in_use
 from genclf.families.gaussian.shrunken_centroids import shrink_centroids
 from genclf.families.missing import MISSING, Missing
 from genclf.families.support import FINITE, Support
@@ -240,11 +240,9 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
         return shrinks and complete and self.prior is None and self.structure is None
 
     def diagnose_rows(self, x: Shaped[Array, "n d"], w: ClassWeights) -> GaussianDiagnosis:
-        return (
-            diagnose_in_row_space(self, x, w)
-            if self.prefers_rows(x)
-            else super().diagnose_rows(x, w)
-        )
+        if self.prefers_rows(x):
+            return diagnose_in_row_space(self, x, w)
+        return super().diagnose_rows(x, w)
 
     def estimate(self, stats: Moments) -> GaussianParams:
         """Means and square roots of the covariances.
@@ -336,8 +334,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
     def conjugate_prior(self, stats: Moments) -> Conjugate:
         """The given prior; without one, the flat prior changed by ridge and ddof."""
-        rules = ("pooling", "shrinkage", "structure", "soft_threshold")
-        if used := [name for name in rules if getattr(self, name) is not None]:
+        if used := given_of(self, "pooling", "shrinkage", "structure", "soft_threshold"):
             raise ValueError(
                 f"Gaussian has no conjugate prior that stands for {' and '.join(used)}: give "
                 "prior=NormalInverseWishart() instead"
@@ -392,11 +389,7 @@ class Gaussian(HasRoads, HasConjugatePrior, LatentGaussian):
 
         And a pooling or shrinkage of 1, which leave out a class's covariance.
         """
-        others = [
-            f"a {name} is given"
-            for name in ("structure", "soft_threshold")
-            if getattr(self, name) is not None
-        ]
+        others = [f"a {name} is given" for name in given_of(self, "structure", "soft_threshold")]
         rules = [("pooling", self.pooling), ("shrinkage", self.shrinkage)]
         ones = [f"{name} is 1" for name, value in rules if is_concrete(value) and value == 1]
         known = ["the covariance is that of TwoCovariance"] * isinstance(self.prior, TwoCovariance)

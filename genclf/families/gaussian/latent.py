@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Shaped
 
 from genclf.arguments.module import static
-from genclf.covariance.scale import Scale
-from genclf.covariance.scales import SCALES, Covariance
+from genclf.covariance.scales import Covariance, OfForm
 from genclf.families.capabilities import Completed, Init, Latent, Observed, SharesScatter
 from genclf.families.conjugate.normal_inverse_wishart import NormalInverseWishart
 from genclf.families.conjugate.two_covariance import TwoCovariance
@@ -38,7 +37,7 @@ class _Rows(Completed):
         return moments(self.x, w, full=self.full, pooled=self.pooled, near=self.near)
 
 
-class LatentGaussian(MayMiss, Latent, SharesScatter):
+class LatentGaussian(OfForm, MayMiss, Latent, SharesScatter):
     """Gaussian classes whose labels or cells may be unobserved."""
 
     if TYPE_CHECKING:  # fields of `Gaussian`
@@ -46,11 +45,6 @@ class LatentGaussian(MayMiss, Latent, SharesScatter):
         shared: bool
         prior: NormalInverseWishart | TwoCovariance | None
         missing: Missing
-
-    @property
-    def arithmetic(self) -> Scale:
-        """The arithmetic of the square roots of its covariances."""
-        return SCALES[self.covariance]
 
     @property
     def hidden(self) -> bool:

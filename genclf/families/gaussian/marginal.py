@@ -44,11 +44,10 @@ class Completion(Completed):
         def with_missing() -> Moments:
             of_class = lambda at: one_class(at[0], at[1], full=True)  # noqa: E731
             found = lax.map(of_class, (self.mean, rows))
-            covariance = self.covariance
-            if len(covariance) == 1:
-                more = einsum("ijn,kn->kij", covariance[0], rows)
+            if pooled:
+                more = einsum("ijn,kn->kij", self.covariance[0], rows)
             else:
-                more = einsum("kijn,kn->kij", covariance, rows)
+                more = einsum("kijn,kn->kij", self.covariance, rows)
             found = Moments(found.count, found.mean, found.scatter + more)
             return found.pool_classes() if pooled else found
 
@@ -76,9 +75,8 @@ def missing_given_seen(
     x: Shaped[Array, "n d"], y: Int[Array, "n"], given: Densities
 ) -> Float[Array, "n d"]:
     """`Σ_mo Σ_oo⁻¹ x_o` for the class y of each row, 0 where observed."""
-    shifts = -eliminate_seen(
-        x, given._replace(means=Means(jnp.zeros_like(given.means.high)))
-    ).deviation
+    centred = given._replace(means=Means(jnp.zeros_like(given.means.high)))
+    shifts = -eliminate_seen(x, centred).deviation
     of_class = jnp.take_along_axis(shifts, y[None, None], axis=0)[0]
     return of_class.T * given.unit[None]
 

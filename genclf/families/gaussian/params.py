@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
 from genclf.covariance.scale import Scale
-from genclf.covariance.scales import SCALES, Form
+from genclf.covariance.scales import Form, OfForm
 from genclf.families.base import Condition, Params
 from genclf.families.capabilities import HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms
 from genclf.families.gaussian.marginal import (
@@ -51,7 +51,9 @@ def describe_moments(d: int, arithmetic: Scale, shared: bool, may_miss: bool) ->
     return f"mean and {spread} of {d} real features" + (", by cell" if by_cell else "")
 
 
-class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params):
+class GaussianParams(
+    OfForm, MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, HasTerms, Params
+):
     """Fitted Gaussian densities `N(x; mean_k, Σ_k)`, as `Gaussian.estimate` returns them.
 
     Attributes:
@@ -127,11 +129,6 @@ class GaussianParams(MayMiss, HasConditionals, HasLinearForm, HasQuadraticForm, 
         """
         mean, factor = mean_and_factor(mean, covariance)
         return cls(mean, factor, "full", shared=np.ndim(covariance) == 2)
-
-    @property
-    def arithmetic(self) -> Scale:
-        """The arithmetic of the scale."""
-        return SCALES[self.covariance]
 
     @property
     def support(self) -> Support:

@@ -26,7 +26,7 @@ def at_mode(prior: Conjugate, stats: Moments) -> tuple[Moments, Array | float]:
 
 @at_mode.register
 def _(prior: NormalInverseWishartDistribution, stats: Moments) -> tuple[Moments, Array | float]:
-    pseudo, ddof = pseudo_moments(prior, stats)
+    pseudo, ddof = prior.pseudo_moments(stats)
     return merge(stats, pseudo), ddof
 
 
@@ -78,23 +78,11 @@ def _(posterior: NormalDistribution) -> Density:
     return TwoCovarianceParams(inside, centre, pencil.scale[0], pencil.rotation)
 
 
-def pseudo_moments(
-    prior: NormalInverseWishartDistribution, stats: Moments
-) -> tuple[Moments, Array]:
-    """The prior as pseudo-examples, in the form of the statistics; and a ddof for the mode."""
-    pseudo, ddof = prior.pseudo_moments()
-    if stats.of_cells:
-        count = jnp.broadcast_to(pseudo.count[:, None], stats.count.shape)
-        ddof = ddof[:, None] if ddof.ndim else ddof
-        pseudo = Moments(count, pseudo.mean, pseudo.scatter)
-    return pseudo, ddof
-
-
 def pseudo_and_others(
     prior: NormalInverseWishartDistribution, stats: Moments
 ) -> tuple[Moments, Array]:
     """The prior as pseudo-examples, and how many further ones the divisor counts."""
-    pseudo, ddof = pseudo_moments(prior, stats)
+    pseudo, ddof = prior.pseudo_moments(stats)
     share = -ddof / len(stats.count) if prior.shared else -ddof
     return pseudo, jnp.full_like(stats.count, share)
 

@@ -217,8 +217,9 @@ class RowSpaceGaussian(Wrapping):
         class, so that no feature is evidence.
         """
         size, n = Magnitudes(stats), stats.count.sum()
-        within = _sum(divide(stats.diagonal.sum(0), n))
-        typical = jnp.where(within > _rounding(size.square), within, _sum(size.total))
+        within = divide(stats.diagonal.sum(0), n).sum(-1, keepdims=True)
+        total = size.total.sum(-1, keepdims=True)
+        typical = jnp.where(within > _rounding(size.square), within, total)
         rows = n[None] if self.family.shared else stats.count
         least = typical[None] / (self.num_features * (rows[:, None] + 1))
         return jnp.where(typical[None] > 0, least, 1)
@@ -235,13 +236,9 @@ class RowSpaceGaussian(Wrapping):
         return self.family.num_parameters(num_classes, self.num_features)
 
 
-def _sum(of_features: Float[Array, "*one_or_K r"]) -> Float[Array, "*one_or_K 1"]:
-    return of_features.sum(-1, keepdims=True)
-
-
 def _rounding(square: Float[Array, "*one_or_K r"]) -> Float[Array, "*one_or_K 1"]:
     """The total variance that equal rows get from rounding of their coordinates."""
-    return 16 * jnp.finfo(square.dtype).eps ** 2 * _sum(square)
+    return 16 * jnp.finfo(square.dtype).eps ** 2 * square.sum(-1, keepdims=True)
 
 
 def fit_in_row_space(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> RowSpaceParams:

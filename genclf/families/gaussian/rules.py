@@ -16,9 +16,12 @@ def rules_in_use(family: Any) -> list[str]:
 
     names = ("ridge", "ddof", "pooling", "shrinkage")
     used = [name for name in names if in_use(getattr(family, name))]
-    return used + [
-        name for name in ("structure", "soft_threshold") if getattr(family, name) is not None
-    ]
+    return used + given_of(family, "structure", "soft_threshold")
+
+
+def given_of(family: Any, *names: str) -> list[str]:
+    """Those of these hyper-parameters that are not None."""
+    return [name for name in names if getattr(family, name) is not None]
 
 
 def contradictions(family: Any) -> list[str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
 
 from genclf.arguments.module import static
 from genclf.arguments.parameters import Parameter
-from genclf.covariance.scale import Scale, finite
-from genclf.covariance.scales import SCALES, Covariance
+from genclf.covariance.scale import finite
+from genclf.covariance.scales import Covariance, OfForm
 from genclf.families.base import Density
 from genclf.families.mode import mode
-from genclf.families.support import FINITE, Support
+from genclf.families.support import FINITE
 from genclf.numerics import loops
 from genclf.numerics.logarithms import log_pochhammer
 from genclf.numerics.namespace import Array
@@ -22,7 +24,7 @@ from genclf.numerics.scores.means import Means, over_classes
 from genclf.sums.far import far_row_factor
 
 
-class StudentTParams(Density):
+class StudentTParams(OfForm, Density):
     """Student-t densities of K classes: the predictive of `Gaussian`, or a heavy-tailed density.
 
     "full" and "spherical" are multivariate, with one random scale for all features of an example:
@@ -42,17 +44,14 @@ class StudentTParams(Density):
         Murphy (2012), Machine Learning: A Probabilistic Perspective, §4.6.3.6.
     """
 
+    support: ClassVar = FINITE
+
     mean: Float[Array, "K d"]
     scale: Float[Array, "..."]
     dof: Float[Array, "one_or_K"]
     inflation: Float[Array, "K"]
     covariance: Covariance = static()
     shared: bool = static()
-
-    @property
-    def arithmetic(self) -> Scale:
-        """The arithmetic of the scale."""
-        return SCALES[self.covariance]
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -62,10 +61,6 @@ class StudentTParams(Density):
     @property
     def axes(self) -> dict[str, str]:
         return {"scale": self.arithmetic.axes(self.shared)}
-
-    @property
-    def support(self) -> Support:
-        return FINITE
 
     def _own(self, x: Array) -> tuple[Array, Array]:
         """The log-density of each class minus a term that all classes share, and that term."""
@@ -78,10 +73,8 @@ class StudentTParams(Density):
         own, common = self.arithmetic.log_determinants(self.scale, d)
 
         first, power = 1 / (self.inflation * dof), -0.5 * (dof + p)
-        if self.arithmetic.is_product:
-            score = over_rows(lambda x: self._cells(x, first, power), x, 1, 8 * d)
-        else:
-            score = over_rows(lambda x: self._rows(x, first, power), x, 1, 8 * d)
+        of_rows = self._cells if self.arithmetic.is_product else self._rows
+        score = over_rows(lambda x: of_rows(x, first, power), x, 1, 8 * d)
         return score + broadcast_rows((d / p) * norm - own, score), -common
 
     def _rows(

@@ -67,10 +67,8 @@ def terms_of_seen(
         # Σ of the observed cells, and the identity for the missing ones.
         observed = seen[:, None] & seen[None]
         sigma = jnp.where(observed, covariance, jnp.eye(len(x), dtype=covariance.dtype))
-        high, low = means.high, means.low
-        between = high[y] - high[other]
-        if low is not None:
-            between = between + (low[y] - low[other])
+        between = jax.tree.map(lambda a: a[y] - a[other], means)
+        between = between.high if between.low is None else between.high + between.low
         factor = jnp.linalg.cholesky(sigma)
         coef = jax.scipy.linalg.cho_solve((factor, True), jnp.where(seen, between, 0))
         both = _deviation(x, means, y) + _deviation(x, means, other)

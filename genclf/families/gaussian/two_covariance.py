@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Float, Int, Shaped
@@ -11,7 +11,7 @@ from genclf.covariance.scales import SCALES
 from genclf.families.base import Density
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.mode import mode
-from genclf.families.support import FINITE, Support
+from genclf.families.support import FINITE
 from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows
 
@@ -29,6 +29,8 @@ class TwoCovarianceParams(Density):
         rotation: U, shape (d, d).
     """
 
+    support: ClassVar = FINITE
+
     inside: GaussianParams
     centre: Float[Array, "d"]
     scale: Float[Array, "d d"]
@@ -37,10 +39,6 @@ class TwoCovarianceParams(Density):
     @property
     def num_features(self) -> int:
         return self.centre.shape[-1]
-
-    @property
-    def support(self) -> Support:
-        return FINITE
 
     def _coordinates(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         x = x.astype(self.centre.dtype)

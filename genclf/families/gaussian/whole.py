@@ -76,7 +76,7 @@ class WholeOfRows(Module):
         low = zeros_like(whole.scatter) if whole.rounding is None else whole.rounding[2]
         scatter = add_to((whole.scatter, low), whole.outer(whole.count, whole.mean - centre))
         norms = whole.count * sum(params.scores.log_norms())
-        high, low = whitened_trace(params.scale, scatter)
+        high, low = whitened_trace(params.scale, *scatter)
         return add_to((-0.5 * high, -0.5 * low), norms.sum()[None])
 
     def sums(self, x: Shaped[Array, "n d"], r: Float[Array, "n K"]) -> Sums:

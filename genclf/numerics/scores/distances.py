@@ -7,10 +7,9 @@ rows that are much nearer to a class than to the centre.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable
 
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from genclf.covariance.scale import CANCELS, Scale
 from genclf.covariance.scales import SCALES
@@ -80,7 +79,10 @@ def distances(
         is_small = is_at_most(x.size * num_classes * (d if arithmetic.is_full else 4), _QUICK)
         if is_small or (own and arithmetic.is_full):
             return by(one_by_one)
-        # The form does not depend on rows, so it is computed once, not in each block of them.
+        # The form does not depend on rows, so it is computed once, not in each block of them. It
+        # may cancel if the terms of a row can be `CANCELS` times as large as d plus its distance
+        # from a class; `checked` computes distances in another way if they do cancel for a row.
+        form: _OwnDiagonals | _Shared
         form = _OwnDiagonals(means, scale) if own else _Shared(means, inverse[0], arithmetic)
         checked, unchecked = lambda: by(form.checked), lambda: by(form.multiplied_out)
         return loops.unlikely(form.may_cancel, checked, unchecked)
@@ -111,26 +113,7 @@ def _from_each_class(
     return over_classes(of_class, means, inverse, x=x)
 
 
-class _Form(abc.ABC):
-    """Squared distances, multiplied out.
-
-    Attributes:
-        may_cancel: whether the terms of a row can be `CANCELS` times as large as d plus its
-            distance from a class.
-    """
-
-    may_cancel: Bool[Array, ""]
-
-    @abc.abstractmethod
-    def multiplied_out(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        """Distances from products."""
-
-    @abc.abstractmethod
-    def checked(self, x: Float[Array, "n d"]) -> Float[Array, "n K"]:
-        """Distances from products, computed in another way if they cancel for a row."""
-
-
-class _Shared(_Form):
+class _Shared:
     """`|x-c|²_Σ - 2 δ_k(x)`, δ the linear scores; if it cancels, c is the nearest class's mean.
 
     Since `|x-c|² <= 2 |x-μ_k|² + 2 |μ_k-c|²`, it cannot cancel if the classes are near the centre.
@@ -169,7 +152,7 @@ class _Shared(_Form):
         return loops.unlikely(cancels.any(), from_nearest, as_it_is)
 
 
-class _OwnDiagonals(_Form):
+class _OwnDiagonals:
     """`Σ_j (x_j - μ_kj)² / σ_kj²` of classes with their own variances, as two products."""
 
     def __init__(self, means: Means, scale: Array):

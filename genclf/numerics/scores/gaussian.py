@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from jaxtyping import Float, Shaped
 
@@ -77,7 +78,7 @@ class GaussianScores:
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
         """`log_prob` up to a common term; if Σ is shared, `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ`."""
-        complete = self._linear if self.shared else self._quadratic
+        complete = self._linear if self.shared else partial(self._minus_common, compared=True)
         if not self.may_miss:
             return complete(x)
         eps = float(namespace(self.scale).finfo(self.scale.dtype).eps)
@@ -108,15 +109,9 @@ class GaussianScores:
         given = self.means, self.scale, self.inverse, self.arithmetic
         return distances(x, *given, scores, compared=compared)
 
-    def _quadratic(self, x: Array) -> Array:
-        return self._minus_common(x, compared=True)
-
     def _linear(self, x: Array, reduce: Scores = lambda score: score) -> Array:
-        return linear_scores(x, self._form, self.scale, reduce)
-
-    @property
-    def _form(self) -> SharedForm:
-        return SharedForm(self.means, self.inverse[0], self.arithmetic)
+        form = SharedForm(self.means, self.inverse[0], self.arithmetic)
+        return linear_scores(x, form, self.scale, reduce)
 
     @property
     def inverse(self) -> Float[Array, "..."]:
