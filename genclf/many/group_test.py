@@ -17,7 +17,7 @@ from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.many.places import Searchlight
 from genclf.select.permutation import PermutationTest, lower_is_better, p_values
-from genclf.select.score import Score, ScoreFunction
+from genclf.select.score import Score, ScoreFunction, score_function
 
 _TOGETHER = 2**22  # means of a group that are in memory at once
 
@@ -88,7 +88,8 @@ def group_test(
         `GroupTest`; NaN at places where a subject has no score.
 
     Raises:
-        ValueError: there are fewer than two subjects, one has no permutations, or shapes differ.
+        ValueError: there are fewer than two subjects, one has no permutations, shapes differ, or
+            the metric is unknown.
 
     Example:
         >>> import jax, numpy as np, genclf as gcf
@@ -107,6 +108,7 @@ def group_test(
         classification-based multi-voxel pattern analysis (MVPA)": random permutations and cluster
         size control. Clusters are not formed here.
     """
+    score_function(metric)  # raises for an unknown name
     scores, of_permuted = zip(*map(_scores, subjects), strict=True)
     observed = np.mean(scores, 0)
     nulls = np.stack([null.reshape(len(null), -1) for null in of_permuted])

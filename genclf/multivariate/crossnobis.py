@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -81,15 +82,13 @@ def crossnobis(
         measures for multi-voxel pattern analysis", eq. 5.
     """
     stats: Any = stats_by_run
-    moments = with_scatters(stats)
-    family = Gaussian(shared=True, shrinkage=shrinkage)
-    family.check_stats(jax.tree.map(lambda a: a[0], family.pooled(moments)))
-    return _crossnobis(family, moments)
+    return _crossnobis(Gaussian(shared=True, shrinkage=shrinkage), with_scatters(stats))
 
 
-@compiled
+@partial(compiled, fast_compile=2**14)
 def _crossnobis(family: Gaussian, moments: Moments) -> Array:
     runs, num_classes = moments.count.shape
+    family.check_stats(jax.tree.map(lambda a: a[0], family.pooled(moments)))
     # Each class of a run is a class of its own, so that means may differ between runs.
     joined = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), moments)
     if moments.is_pooled:  # a scatter for each run

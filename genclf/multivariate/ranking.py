@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from genclf.arguments.domains import shown, whole_number
 from genclf.arguments.extras import imported
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.arguments.sharding import compiled
 from genclf.classifier.checked_arguments import checked_arguments
 from genclf.classifier.classifier import Classifier, ClassifierParams
 from genclf.classifier.estimation import estimated
@@ -154,8 +156,12 @@ def threshold_path(
             f"clf is {shown(clf)}, expected a model with a soft_threshold, such as "
             "nearest_shrunken_centroids"
         )
-    m = whole_number(num_thresholds, "num_thresholds", 2)
-    with_threshold = lambda value: replace(clf, family=replace(family, soft_threshold=value))  # noqa: E731
+    return _path(clf, stats, whole_number(num_thresholds, "num_thresholds", 2))
+
+
+@partial(compiled, static_argnums=2, fast_compile=2**14)
+def _path(clf: Classifier, stats: ClassifierStats, m: int) -> ThresholdPath:
+    with_threshold = lambda value: replace(clf, family=replace(clf.family, soft_threshold=value))  # noqa: E731
     plain = estimated(with_threshold(None), stats).conditional
     largest = jnp.abs(deviations(plain, stats.conditional.count)).max(0)
     threshold = jnp.linspace(0, largest.max(), m, dtype=largest.dtype)

@@ -416,6 +416,21 @@ NOT_CALLED = {
 NOT_CALLED |= {name for name in gcf.__all__ if name.endswith(("Params", "Solution"))}
 
 
+PROGRAMS = []  # the names of those that were compiled
+MOST_PROGRAMS = 12
+SEVERAL = {
+    "searchlight": 31, "sliding": 25, "generalise": 21, "stable_features": 27, "validate": 26,
+    "diagnose_many": 19, "from_lengths": 15, "fit_many": 14, "permutation_test": 14,
+}  # fmt: skip
+OF_USERS = {"bootstrap"}  # compiles a user's function each time
+
+
+def count_program(event, _, **of):
+    """A listener of JAX."""
+    if event == "/jax/core/compile/backend_compile_duration":
+        PROGRAMS.append(of.get("fun_name"))
+
+
 def not_attacked():
     """Public names, and arguments of public functions, that no call here gives a bad value."""
     called = {name for name, *_ in calls()}
@@ -428,13 +443,25 @@ def not_attacked():
 
 
 def main():
-    """Print the complaints, and the number of calls."""
+    """Print the complaints, and the number of calls.
+
+    Also the functions that compile many programs in their first call, which takes as long, and
+    those that compile anew in a second call with the same arguments.
+    """
+    jax.monitoring.register_event_duration_secs_listener(count_program)
     number = 0
     only = sys.argv[1:]
     for name, function, right in calls():
         if only and name not in only:
             continue
+        before = len(PROGRAMS)
         function(**right)  # the others are wrong for one reason alone
+        if (first := len(PROGRAMS) - before) > SEVERAL.get(name, MOST_PROGRAMS):
+            print(f"{name} compiles {first} programs: {PROGRAMS[before:]}", flush=True)
+        before = len(PROGRAMS)
+        function(**right)
+        if (again := len(PROGRAMS) - before) and name not in OF_USERS:
+            print(f"{name} compiles {again} programs when called again", flush=True)
         for argument in right:
             for kind, bad in BAD.items():
                 number += 1
