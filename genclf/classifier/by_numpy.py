@@ -40,17 +40,15 @@ _MOST = 2**21  # numbers of dense rows, above which compiled sums are faster
 
 def sums_by_numpy(clf: Any, x: PyTree) -> bool:
     """Whether NumPy sums these rows, and estimates the model from the sums."""
-    if not isinstance(clf, Classifier) or clf.is_predictive or not by_numpy(clf.family):
-        return False
-    return _size(x) <= _MOST
+    own = isinstance(clf, Classifier) and not clf.is_predictive and by_numpy(clf.family)
+    return own and _size(x) <= _MOST
 
 
 def scores_by_numpy(params: Any, x: PyTree) -> bool:
     """Whether NumPy scores these rows."""
     own = uncalibrated(params)
-    if not isinstance(own, ClassifierParams) or not by_numpy(own.conditional):
-        return False
-    return _size(x) <= _MOST
+    is_own = isinstance(own, ClassifierParams) and by_numpy(own.conditional)
+    return is_own and _size(x) <= _MOST
 
 
 def by_numpy(of: Any) -> bool:

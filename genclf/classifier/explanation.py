@@ -15,7 +15,7 @@ from genclf.arguments.domains import shown
 from genclf.arguments.module import static
 from genclf.arguments.reprs import ShowsNumbers
 from genclf.arguments.sharding import compiled
-from genclf.classifier.checked_arguments import ArrayLike, checked_arguments
+from genclf.classifier.checked_arguments import ArrayLike, checked_arguments, optional
 from genclf.classifier.conversion import as_arrays, widen
 from genclf.classifier.model import Fitted
 from genclf.classifier.pieces import on_host
@@ -78,9 +78,7 @@ def _rows(value: object, name: str) -> Any:
 
 
 def _classes(value: object, name: str) -> Any:
-    """Integers, or None."""
-    if value is None:
-        return None
+    """Integers."""
     found = as_arrays(value, name)
     if not isinstance(found, jax.Array) or not jnp.issubdtype(found.dtype, jnp.integer):
         raise ValueError(
@@ -89,7 +87,7 @@ def _classes(value: object, name: str) -> Any:
     return found
 
 
-@checked_arguments(any_model=True, x=_rows, of=_classes, against=_classes)
+@checked_arguments(any_model=True, x=_rows, of=optional(_classes), against=optional(_classes))
 def explain(
     params: Fitted, x: PyTree, *, of: ArrayLike | None = None, against: ArrayLike | None = None
 ) -> Explanation:
@@ -168,10 +166,8 @@ def _explain(params: Fitted, x: PyTree, of: Array | None, against: Array | None)
         None if a is None else jnp.broadcast_to(widen(a).astype(jnp.int32), score.shape[:-1])
         for a in (of, against)
     )
-    if of is None:
-        of = _best_but(score, against)
-    if against is None:
-        against = _best_but(score, of)
+    of = _best_but(score, against) if of is None else of
+    against = _best_but(score, of) if against is None else against
     features, constant = params.terms(x, of, against)
     known = (0 <= of) & (of < score.shape[-1]) & (0 <= against) & (against < score.shape[-1])
     known = known & ~jnp.isnan(score).any(-1)

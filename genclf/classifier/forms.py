@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import methodcaller
 from typing import Any
 
 import jax
@@ -67,9 +68,7 @@ def linear_form(params: Fitted) -> tuple[PyTree, Float[Array, "K"]]:
     return _linear(params)
 
 
-@by_either
-def _linear(params: Fitted) -> tuple[PyTree, Array]:
-    return params.linear()
+_linear = by_either(methodcaller("linear"))
 
 
 @checked_arguments(any_model=True)
@@ -136,9 +135,7 @@ def quadratic_form(
     return _quadratic(params)
 
 
-@by_either
-def _quadratic(params: Fitted) -> tuple[Array, Array, Array]:
-    return params.quadratic()
+_quadratic = by_either(methodcaller("quadratic"))
 
 
 def _checked_features(d: Any, name: str) -> Any:

@@ -33,11 +33,8 @@ def check_labels(
 ) -> None:
     """Raise for a concrete label that is neither a class nor -1; a traced one makes results NaN.
 
-    Args:
-        y: labels; responsibilities are not checked.
-        num_classes: K.
-        unlabelled: whether -1 is accepted.
-        used: which rows count.
+    Responsibilities are not checked, nor are rows that are not `used`. Without `unlabelled`, -1
+    raises too.
     """
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer) or not readable(y):
         return

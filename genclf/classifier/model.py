@@ -174,12 +174,9 @@ def require_prior(params: Fitted, function: str) -> None:
 
 
 def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
-    """Return the model, with NaN for invalid traced hyper-parameters.
+    """Return the model, with NaN for invalid traced hyper-parameters; invalid concrete ones raise.
 
-    Args:
-        clf: a model; an invalid concrete hyper-parameter raises an error.
-        d: number of features in the structure of x, if known.
-        name: the name of the argument in messages.
+    `d` is the number of features in the structure of x, if known; `name` is that of the argument.
     """
     here = d, jax.config.read("jax_enable_x64")  # float32 has a smaller range
     if _valid_models.get(clf) == here:

@@ -100,7 +100,10 @@ def validate(
     labels = as_arrays(y, "y")
     weight = None if weights is None else as_arrays(weights, "weights")
     check_rows(model, x, labels, weight)
-    _check_labels(labels, model.num_classes)
+    k, expected = model.num_classes, "a finite responsibility >= 0"
+    if labels.ndim == 1:
+        expected = f"a label in 0..{k - 1} (num_classes = {k}), or -1 for an unlabelled row"
+    _raise_at(~np.asarray(valid_labels(labels, k)), labels, "y", expected)
     used = np.asarray(widen(labels) >= -latent if labels.ndim == 1 else (labels > 0).any(1))
     if weight is not None:
         _raise_at(~np.asarray(valid_weights(weight)), weight, "weights", "a finite number >= 0")
@@ -127,13 +130,6 @@ def validate(
             _check_densities(model, found)
         if model.is_predictive and not latent:
             check_posterior(model, sums(model, x, labels, weight))
-
-
-def _check_labels(y: Array, num_classes: int) -> None:
-    last = num_classes - 1
-    label = f"a label in 0..{last} (num_classes = {num_classes}), or -1 for an unlabelled row"
-    expected = label if y.ndim == 1 else "a finite responsibility >= 0"
-    _raise_at(~np.asarray(valid_labels(y, num_classes)), y, "y", expected)
 
 
 def _check_cells(

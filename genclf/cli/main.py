@@ -129,9 +129,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
         help="the first line is a row; columns are named 1, 2, 3 and so on",
     )
     parser.add_argument(
-        "--sep",
-        type=_separator,
-        help=r"separator of CSV (found out if not given); '\t' is a tab",
+        "--sep", type=_separator, help=r"separator of CSV (found out if not given); '\t' is a tab"
     )
 
 

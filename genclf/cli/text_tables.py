@@ -56,19 +56,13 @@ class ParseError(Exception):
 def parsed(
     text: str, separator: str | None, header: bool, label: str, holes: Sequence[str]
 ) -> FileTable:
-    """The table in a text of CSV.
+    """The table in a text of CSV, with the arguments of `read_table`.
 
-    Args:
-        text: the text.
-        separator: what separates columns; None to find out.
-        header: whether the first line holds names; if not, columns are named "1", "2" and so on.
-        label: the name of the column of labels.
-        holes: the spellings of a missing cell.
+    Without a header, columns are named "1", "2" and so on.
     """
-    remarks = []
+    remarks: list[str] = []
     if separator is None:
-        separator, remark = _separator_of(text)
-        remarks += [remark] if remark else []
+        separator, remarks = _separator_of(text)
     frame = _rows(text, separator)
     if header and (found := _looks_like_data(frame)) is not None:
         if label.isdecimal() and label not in set(frame.iloc[0]):
@@ -168,15 +162,15 @@ def _numbers(spelled: list[str], missing: np.ndarray, plain: dict[str, str]) -> 
     )
 
 
-def _separator_of(text: str) -> tuple[str, str]:
+def _separator_of(text: str) -> tuple[str, list[str]]:
     """A comma, or what separates columns if no comma does; with a remark."""
     lines = [line for line in text.splitlines()[:20] if line.strip()]
     if not lines or _fields(lines, ",") > 1:
-        return ",", ""
+        return ",", []
     for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"), (BLANKS, "blanks")):
         if _fields(lines, separator) > 1:
-            return separator, f"Columns are separated by {name}."
-    return ",", ""
+            return separator, [f"Columns are separated by {name}."]
+    return ",", []
 
 
 def _fields(lines: Sequence[str], separator: str) -> int:

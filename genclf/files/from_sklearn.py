@@ -17,7 +17,7 @@ from genclf.families.counts.bernoulli_params import BernoulliParams
 from genclf.families.counts.categorical_params import CategoricalParams, Columns
 from genclf.families.counts.multinomial_params import MultinomialParams
 from genclf.families.gaussian.params import GaussianParams
-from genclf.fitting.softmax import SoftmaxParams
+from genclf.fitting.softmax import without_search
 
 if TYPE_CHECKING:  # the module is used without scikit-learn too
     from sklearn.base import BaseEstimator
@@ -79,17 +79,7 @@ def _linear(fitted: LinearDiscriminantAnalysis) -> Fitted:
     coef, intercept = np.asarray(fitted.coef_, float), np.asarray(fitted.intercept_, float)
     if len(fitted.classes_) == 2:  # the first class has the score 0
         coef, intercept = np.vstack([0 * coef, coef]), np.append(0 * intercept, intercept)
-    return SoftmaxParams(
-        coef=_array(coef),
-        intercept=_array(intercept),
-        matrix=None,
-        centre=_array(np.zeros(coef.shape[1])),
-        converged=jnp.array(True),
-        separable=jnp.array(False),
-        steps=jnp.array(0, jnp.int32),
-        gradient_norm=_array(np.nan),
-        objective=_array(np.nan),
-    )
+    return without_search(_array(coef), _array(intercept), converged=True)
 
 
 def _decides_by(fitted: LinearDiscriminantAnalysis, covariance: np.ndarray) -> bool:

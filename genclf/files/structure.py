@@ -133,17 +133,12 @@ def _kind_of(value: object) -> str | None:
     if KINDS.get(name) is type(value):
         return name
     full = full_name(type(value))
-    if REGISTERED.get(full) is type(value) and not _is_own(full):
+    if REGISTERED.get(full) is type(value) and not full.startswith("genclf."):
         return full
     if not type(value).__module__.startswith("genclf.sklearn."):
         return None
     name = f"sklearn.{name}"
     return name if estimators().get(name) is type(value) else None
-
-
-def _is_own(name: str) -> bool:
-    """Whether this is the full name of a class of this library."""
-    return name.startswith("genclf.")
 
 
 def _hint(value: object, where: str) -> str:
@@ -175,7 +170,7 @@ def _class_of(kind: str, version: object) -> type:
         if cls := estimators().get(kind) if is_estimator else KINDS.get(kind):
             return cls
         raise FileError(f"it holds the kind {kind!r:.80}, which this genclf does not know")
-    found = None if _is_own(kind) else REGISTERED.get(kind)
+    found = None if kind.startswith("genclf.") else REGISTERED.get(kind)
     if found is None:
         module, _, name = kind.rpartition(".")
         raise FileError(

@@ -27,10 +27,7 @@ T = TypeVar("T")
 def problem(given: object, where: str, axes: Axes | None = None) -> str | None:
     """The first problem of an object or a part of it, in words; None if it is valid.
 
-    Args:
-        given: the object.
-        where: its name.
-        axes: the sizes of axes in the arrays of the object that holds it.
+    `where` is its name; `axes` are the sizes of axes in the arrays of the object that holds it.
     """
     if isinstance(given, dict | list) or type(given) is tuple:
         named = given.items() if isinstance(given, dict) else enumerate(given)

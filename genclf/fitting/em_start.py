@@ -127,6 +127,4 @@ def start_of(
         shares = shares * w.weight[:, None]
         known = jnp.where(w.label[:, None] >= 0, shares, 0)
         w = jnp.where((known.sum(0) > 0).all() & labelled, known, shares)
-    count = w.sum(0)
-    parts = clf.family.initial_stats(key_parts, x, w, init)
-    return clf.statistics(count, parts)
+    return clf.statistics(w.sum(0), clf.family.initial_stats(key_parts, x, w, init))

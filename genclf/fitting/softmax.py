@@ -256,13 +256,20 @@ def softmax_form(
             f"the coefficient of feature {j} in class {k} is infinite, since a probability is 0; "
             "smooth the estimate, with alpha > 0"
         )
+    return without_search(coef, intercept, matrix)
+
+
+def without_search(
+    coef: Array, intercept: Array, matrix: Array | None = None, *, converged: bool = False
+) -> SoftmaxParams:
+    """The params of known coefficients of x itself, which have no objective."""
     dtype = intercept.dtype
     return SoftmaxParams(
         coef,
         intercept,
         matrix,
         centre=jnp.zeros(coef.shape[-1], dtype),
-        converged=jnp.asarray(False),
+        converged=jnp.asarray(converged),
         separable=jnp.asarray(False),
         steps=jnp.int32(0),
         gradient_norm=jnp.asarray(jnp.nan, dtype),

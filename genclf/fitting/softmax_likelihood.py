@@ -209,12 +209,7 @@ def make_problem(
 ) -> Problem:
     """The problem of rows x, with the coordinates in which to solve it.
 
-    Args:
-        x: rows, of floating or integer dtype.
-        w: class weights.
-        count: total weight of each class.
-        l2: weight of the penalty.
-        is_quadratic: whether products of two columns are features.
+    `count` is the total weight of each class; for the other arguments, see `Problem`.
     """
     num_classes, dtype = len(count), count.dtype
     # The minimum does not depend on the coordinates, so they need no derivative.

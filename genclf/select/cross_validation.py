@@ -247,9 +247,7 @@ def fold_statistics(clf: Classifier, data: Data) -> FoldStatistics:
 def others(shared: ClassifierStats, each: ClassifierStats) -> tuple[PyTree, PyTree]:
     """For each of a batch of statistics, the sum of those before it and the sum of those after."""
 
-    def add(
-        total: ClassifierStats, own: ClassifierStats
-    ) -> tuple[ClassifierStats, ClassifierStats]:
+    def add(total: ClassifierStats, own: ClassifierStats) -> tuple[PyTree, PyTree]:
         return merged(total, own), total
 
     _, before = loops.scan(add, shared, each)

@@ -26,7 +26,7 @@ from genclf.classifier.by_numpy import (
 )
 from genclf.classifier.classifier import Classifier
 from genclf.classifier.estimation import estimated
-from genclf.classifier.pieces import by_pieces, on_host, padded, rows_of, statistics
+from genclf.classifier.pieces import ArrayRows, by_pieces, on_host, padded, rows_of, statistics
 from genclf.classifier.scores import log_densities, log_posteriors
 from genclf.select.cross_validation import CrossValidation, Members, has_statistics
 from genclf.sums.merging import merge_at_once
@@ -62,21 +62,14 @@ def held_out(
     *,
     members: bool,
 ) -> HeldOut:
-    """The rows of each fold, scored by the fit without it.
+    """The rows of each fold, scored by the fit without it; `members` keeps what typicality needs.
 
-    Args:
-        clf: the model.
-        fit: its params from rows, labels and weights, if they do not follow from sums.
-        x: the rows.
-        y: their labels.
-        w: their weights.
-        folds: the fold of each row.
-        members: whether to keep what typicality needs.
+    `fit` makes params from rows, labels and weights, if they do not follow from sums.
     """
     if has_statistics(clf, x):
-        fits = _estimates_without(clf, x, y, w, folds)
+        fits = _estimates_without(clf, (x, y, w), folds)
     else:
-        fits = _fits_without(fit, x, y, w, folds)
+        fits = _fits_without(fit, (x, y, w), folds)
     log_p = np.empty((len(w), clf.num_classes))
     density = np.full(len(w), np.nan)
     kept = []
@@ -108,17 +101,13 @@ def held_out(
 
 
 def _estimates_without(
-    clf: Classifier,
-    x: PyTree,
-    y: Int[np.ndarray, "n"],
-    w: Float[np.ndarray, "n"],
-    folds: Int[np.ndarray, "n"],
+    clf: Classifier, given: ArrayRows, folds: Int[np.ndarray, "n"]
 ) -> Iterator[PyTree]:
     """The params without each fold, from sums: those of the folds before it and after it."""
-    by_numpy = sums_by_numpy(clf, x)
+    by_numpy = sums_by_numpy(clf, given[0])
     sum_rows: Callable[..., Any] = statistics_by_numpy if by_numpy else statistics
     parts = [np.flatnonzero(folds == f) for f in range(folds.max() + 1)]
-    each = [sum_rows(clf, rows_of(x, rows), y[rows], w[rows]) for rows in parts]
+    each = [sum_rows(clf, *rows_of(given, rows)) for rows in parts]
     with np.errstate(all="ignore"):
         before = [None, *accumulate(each[:-1], merge_at_once)]
         after = [None, *accumulate(each[:0:-1], merge_at_once)][::-1]
@@ -128,13 +117,8 @@ def _estimates_without(
         yield estimate_by_numpy(clf, stats)[1] if by_numpy else on_host(estimated(clf, stats))
 
 
-def _fits_without(
-    fit: Fit,
-    x: PyTree,
-    y: Int[np.ndarray, "n"],
-    w: Float[np.ndarray, "n"],
-    folds: Int[np.ndarray, "n"],
-) -> Iterator[PyTree]:
+def _fits_without(fit: Fit, given: ArrayRows, folds: Int[np.ndarray, "n"]) -> Iterator[PyTree]:
     """The params without each fold, by fits with weight 0 for its rows."""
+    x, y, w = given
     for fold in range(folds.max() + 1):
         yield on_host(fit(*padded(x, y, np.where(folds == fold, 0, w))))

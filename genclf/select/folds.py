@@ -180,11 +180,7 @@ def check_training(
 ) -> None:
     """Raise unless rows with a label and a weight remain when any fold, or any two, are held out.
 
-    Args:
-        folds: the checked folds.
-        y: labels, or responsibilities; traced ones are not checked.
-        weights: the weights of the rows, or None; traced ones are taken to be nonzero.
-        num_held_out: the number of folds that are held out together.
+    Traced labels or responsibilities are not checked; traced weights are taken to be nonzero.
     """
     if not readable(y):
         return

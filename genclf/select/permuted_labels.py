@@ -52,14 +52,9 @@ def has_own_target(family: Gaussian) -> bool:
 
 
 def rotated(clf: Classifier, x: Float[Array, "n d"], weight: Float[Array, "n"]) -> Rotated:
-    """The rows for a fold whose training rows have the given weights.
+    """All rows for a fold whose training rows have the given weights, 0 for others.
 
     Without a shrinkage to the identity, features are first divided by their standard deviations.
-
-    Args:
-        clf: the model.
-        x: all rows.
-        weight: the weights of the training rows; 0 for others.
     """
     family, width = gaussian_of(clf)
     assert family is not None

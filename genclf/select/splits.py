@@ -113,7 +113,13 @@ def splits_of(
                 f"test_on holds for {which} rows, expected some to test and some to train"
             )
         found = _of_two_conditions(given, test_on)
-    _check_trains(found, y, weights)
+    if readable(y) and found.trains is not None:
+        empty = ~(found.trains & with_label_and_weight(y, weights)).any(1)
+        if empty.any():
+            raise ValueError(
+                f"fold {empty.argmax()} has nothing to learn from: none of its training rows has a "
+                "label and a weight"
+            )
     return found
 
 
@@ -155,14 +161,3 @@ def _of_pairs(pairs: Pairs, n: int) -> Splits:
         )
     found[trains.any(0)] = ALWAYS_TRAIN
     return Splits(np.where(tests.any(0), tests.argmax(0), found).astype(np.int32), trains)
-
-
-def _check_trains(found: Splits, y: AnyArray, weights: AnyArray | None) -> None:
-    if not readable(y) or found.trains is None:
-        return
-    empty = ~(found.trains & with_label_and_weight(y, weights)).any(1)
-    if empty.any():
-        raise ValueError(
-            f"fold {empty.argmax()} has nothing to learn from: none of its training rows has a "
-            "label and a weight"
-        )

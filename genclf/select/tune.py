@@ -152,8 +152,7 @@ def tune(
         table[group.indices], inner[group.indices] = some, within
     sign = -1 if lower_is_better(metric) else 1
     best, one_se, error = _choice(sign * table, metric)
-    columns: dict[str, Any]
-    columns = {name: [one[name] for one in candidates] for name in candidates[0]}
+    columns: dict[str, Any] = {name: [one[name] for one in candidates] for name in candidates[0]}
     columns |= {"score": table[:, 0], "standard_error": error}
     outer = chosen = None
     if nested:
@@ -192,9 +191,8 @@ def _scores(
     if has_statistics(first, x):
         statistics = statistics_of(to_model(first), data, nested)
     count, num_folds = len(group.indices), len(data.rows)
-    copies = num_folds if nested else 1
     of_one_fit = sum(a.size // len(a) for a in jax.tree.leaves(statistics))
-    each = copies * first.num_classes * len(data.y) + of_one_fit
+    each = (num_folds if nested else 1) * first.num_classes * len(data.y) + of_one_fit
     size = sizes(count, jax.ShapeDtypeStruct((count, each), jnp.float32), batch_size, group.models)
     run = partial(_of_chunk, function, nested, clfs, data, statistics, size)
     return over_chunks(run, count, size.chunk, progress)

@@ -51,14 +51,10 @@ def is_batch(given: object) -> bool:
     """Whether this is one table, of any library, or a dict of arrays."""
     if isinstance(given, Iterator) or hasattr(given, "read_next_batch"):  # a stream of batches
         return False
-    if _is_lazy(given):  # a lazy table, whose columns are not yet known
+    if hasattr(given, "collect"):  # a lazy table, whose columns are not yet known
         return True
     is_frame = hasattr(given, "columns") and hasattr(given, "shape")
     return isinstance(given, Mapping) or hasattr(given, "schema") or is_frame
-
-
-def _is_lazy(given: object) -> bool:
-    return hasattr(given, "collect")
 
 
 def _as_table(batch: Any) -> ArrowTable:
@@ -78,7 +74,7 @@ def _as_table(batch: Any) -> ArrowTable:
             f"batches hold the path {os.fspath(batch)!r}, {_EXPECTED}; genclf.stream.sum_batches "
             "takes several files"
         )
-    if _is_lazy(batch):
+    if hasattr(batch, "collect"):  # a lazy table
         raise ValueError(f"batches hold a {type(batch).__name__}, {_EXPECTED} in memory")
     import narwhals.stable.v2 as nw
 

@@ -93,9 +93,9 @@ def host_sum(schema: Schema, batches: Batches, **options: Any) -> Part:
     return sum_units(batches, empty=empty, summed=summed, **options)
 
 
-def of_unit(part: Callable[..., Part], schema: Schema, name: str, given: Unit) -> Part:
-    """The part of a file or batch, by a function of the schema, its tables and its name."""
-    return part(schema, schema.reader.tables(name, given), name)
+def of_unit(function: Callable[..., Any], schema: Schema, name: str, given: Unit) -> Any:
+    """What a function of the schema, its tables and its name makes of a file or batch."""
+    return function(schema, schema.reader.tables(name, given), name)
 
 
 def sum_units(
@@ -110,14 +110,8 @@ def sum_units(
 ) -> Part:
     """The part of all units, merged in their order; see `genclf.stream.sum_batches`.
 
-    Args:
-        batches: files or batches.
-        empty: the part of zero rows.
-        summed: the function that computes the part of a unit.
-        store: where the sum is kept; None to write no checkpoint.
-        every: seconds between checkpoints.
-        progress: whether to show a progress line.
-        processes: number of processes.
+    `empty` is the part of zero rows, and `summed` computes that of a unit. The sum is kept in
+    `store`; None to write no checkpoint.
     """
     total = (store and store.read(empty.digest)) or replace(empty, part_ids=())
     ids = list(total.part_ids)

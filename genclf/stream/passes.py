@@ -142,14 +142,8 @@ def _estimated(clf: Classifier, part: Part) -> ClassifierParams:
 
 def _start(clf: Classifier, batches: Batches, schema: Schema) -> ClassifierParams:
     """The params of EM on the first rows."""
-    each = (
-        piece
-        for name, given in units(batches)
-        for piece in checked_pieces(
-            clf, schema, schema.reader.tables(name, given), name, unlabelled=True
-        )
-        if len(piece.label)
-    )
+    read = partial(of_unit, partial(checked_pieces, clf, unlabelled=True), schema)
+    each = (piece for unit in units(batches) for piece in read(*unit) if len(piece.label))
     first = next(each, None)
     if first is None:
         raise ValueError("batches have no row to start EM from: give init=")

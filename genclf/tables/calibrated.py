@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.pieces import on_host
@@ -32,10 +32,7 @@ class Calibrated(NamedTuple):
 
 
 def calibrations(
-    trials: Sequence[Trial],
-    y: Int[np.ndarray, "n"],
-    folds: Int[np.ndarray, "n"],
-    w: Float[np.ndarray, "n"],
+    trials: Sequence[Trial], y: np.ndarray, folds: np.ndarray, w: np.ndarray
 ) -> list[Calibrated | None]:
     """The calibration of each trial, by one program; None for a trial without valid scores.
 

@@ -185,10 +185,7 @@ def _of_ranks(
 
     classes = [1] if log_p.shape[1] == 2 else range(log_p.shape[1])
     area = np.mean([of_class(roc_auc_score, k) for k in classes])
-    return {
-        "auc": float(area),
-        "average_precision": of_class(average_precision_score, rarest),
-    }
+    return {"auc": float(area), "average_precision": of_class(average_precision_score, rarest)}
 
 
 def p_value(one: HeldOut, other: HeldOut) -> float:

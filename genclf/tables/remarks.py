@@ -23,11 +23,7 @@ _TAILS = 20.0  # kurtosis from which it hardly does
 
 
 def table_notes(
-    usable: UsableRows,
-    cells: CellsOf,
-    columns: Sequence[Column],
-    requested: int,
-    num_folds: int,
+    usable: UsableRows, cells: CellsOf, columns: Sequence[Column], requested: int, num_folds: int
 ) -> list[str]:
     """Possible faults of the table, and how the folds differ from those requested."""
     count, notes = np.bincount(usable.y), []
@@ -85,10 +81,7 @@ def score_notes(
 ) -> list[str]:
     """Remarks on differences of scores, and on problems that the scores do not show.
 
-    Args:
-        trials: the models, best first.
-        models: their scores.
-        misfits: columns of numbers that Gaussians do not fit, in words.
+    The trials and their scores are in order, best first; for the last argument, see `misfits`.
     """
     problems, notes = {trial.problem for trial in trials}, [_best(trials, models)]
     if alike := [m for m in models[1:] if m.p_value >= _LEVEL]:

@@ -131,9 +131,8 @@ def trials_of(
     found = []
     for added, family in families.items():
         scores = held_out(Classifier(family, num_classes), x, y, folds, w)
-        singular = bool(scores.singular.any())
-        problem = SINGULAR if singular else ""
+        problem = SINGULAR if scores.singular.any() else ""
         found.append(Trial(name + added, features, family, columns, scores, problem))
-        if not singular and scores.converged.all():
+        if not problem and scores.converged.all():
             break
     return found
