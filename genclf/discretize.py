@@ -83,9 +83,7 @@ def _codes(x: Float[Array, "..."], edges: Float[Array, "..."]) -> Int32[Array, "
 
 @checked_call
 def quantile_edges(
-    x: ArrayLike | Sequence,
-    num_bins: int,
-    weights: ArrayLike | Sequence | None = None,
+    x: ArrayLike | Sequence, num_bins: int, weights: ArrayLike | Sequence | None = None
 ) -> np.ndarray:
     """Edges that cut the data into `num_bins` bins of weights as equal as ties allow.
 

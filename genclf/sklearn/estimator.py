@@ -209,14 +209,7 @@ class Estimator(Predictions, HeldOutFits, Parameters, ClassifierMixin, BaseEstim
             )
 
     def _estimate(
-        self,
-        x: PyTree,
-        labels: Labels,
-        w: np.ndarray,
-        before: Any,
-        peak: Any,
-        *,
-        parts: bool,
+        self, x: PyTree, labels: Labels, w: np.ndarray, before: Any, peak: Any, *, parts: bool
     ) -> None:
         """Set the fitted attributes, from the statistics before and these rows."""
         clf = check_hyperparameters(self._model(labels.classes), widths(x))

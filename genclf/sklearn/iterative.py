@@ -198,11 +198,7 @@ class SoftmaxRegression(Estimator):
     _kind: ClassVar = SoftmaxModel
 
     def __init__(
-        self,
-        l2: Number = 0.01,
-        *,
-        features: Features = "linear",
-        calibrate: Calibrate = None,
+        self, l2: Number = 0.01, *, features: Features = "linear", calibrate: Calibrate = None
     ):
         self.l2 = l2
         self.features = features

@@ -135,12 +135,7 @@ def scan_rows(step: Callable[[S, PyTree, W], S], start: S, x: PyTree, w: W, bloc
 
 
 def sum_rows(
-    step: Callable[[Sum, PyTree, W], Sum],
-    zero: Sum,
-    x: PyTree,
-    w: W,
-    block: int,
-    together: int,
+    step: Callable[[Sum, PyTree, W], Sum], zero: Sum, x: PyTree, w: W, block: int, together: int
 ) -> Sum:
     """`scan_rows` for sums that start at 0, in groups of up to `together` blocks.
 

@@ -116,10 +116,7 @@ def _step(state: _State, stats: Moments, unit: Array, floor: Array) -> _State:
     rest = rest - sums.diagonal(count + jnp.where(present, variance - 1, 0))
     largest = jnp.maximum(sums.largest_slope(slope, unit, floor), jnp.abs(rest).max())
     return _State(
-        mean,
-        _scored(new, mean, stats, floor),
-        0.5 * largest / count.sum(0).max(),
-        state.steps + 1,
+        mean, _scored(new, mean, stats, floor), 0.5 * largest / count.sum(0).max(), state.steps + 1
     )
 
 

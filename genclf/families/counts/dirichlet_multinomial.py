@@ -68,9 +68,7 @@ class DirichletMultinomialParams(Density):
 
         def of_counts(x: Array, table: Array) -> Array:
             return loops.cond(
-                (x > _LARGE).any(),
-                lambda: self._minus_common(x),
-                lambda: self._of_counts(x, table),
+                (x > _LARGE).any(), lambda: self._minus_common(x), lambda: self._of_counts(x, table)
             )
 
         return self._scored(x, of_counts)

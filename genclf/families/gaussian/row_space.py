@@ -55,7 +55,7 @@ class RowSpaceParams(HasLinearForm, HasTerms, Params):
     conditions: ClassVar = {
         HasTerms: Condition(
             "with one covariance", lambda self: self.inside.shared, "fit Gaussian(shared=True)"
-        ),
+        )
     }
 
     inside: GaussianParams

@@ -39,10 +39,7 @@ def contradictions(family: Any) -> list[str]:
             'a structure needs a full covariance and complete rows, expected covariance="full" and '
             'missing="error"',
         ),
-        (
-            shrinks and "ridge" in used,
-            "ridge and shrinkage are given, expected one of them",
-        ),
+        (shrinks and "ridge" in used, "ridge and shrinkage are given, expected one of them"),
         (
             shrinks and family.arithmetic.is_spherical,
             'shrinkage does not change a spherical covariance, expected "full" or "diag"',

@@ -72,10 +72,7 @@ class SharedForm:
 
 
 def linear_scores(
-    x: Shaped[Array, "*batch d"],
-    form: SharedForm,
-    scale: Array,
-    reduce: Callable[[Array], Array],
+    x: Shaped[Array, "*batch d"], form: SharedForm, scale: Array, reduce: Callable[[Array], Array]
 ) -> Array:
     """`reduce` of the scores `(x-c)ᵀ Σ⁻¹ (μ_k-c) - ½ |μ_k-c|²_Σ` of every row.
 
