@@ -251,17 +251,18 @@ def longer_lists(
     tables: Tables, known: Sequence[Column], label: str, classes: Sequence[Value]
 ) -> tuple[tuple[Column, ...], tuple[Value, ...]]:
     """These columns and classes, with the values that the rows have beside theirs."""
-    values: dict[str, set[Any]] = {c.name: set() for c in known if c.has_values and not c.is_listed}
-    seen: set[Any] = set()
+    values = {c.name: {*c.values} for c in known if c.has_values and not c.is_listed}
+    seen: set[Any] = {*classes}
     for source, table in tables:
         place = Place(source)
         for column in known:
             if column.name in values:
-                cells = column_in({column.source: ArrowCells(table[column.source])}, column, place)
+                whole = ArrowCells(_single_column(table, column.source, place))
+                cells = column_in({column.source: whole}, column, place)
                 check_type(cells, column, place)
                 collected(values[column.name], cells, column, place, "ignore")
-        cells = ArrowCells(table[label])
-        seen |= values_in(cells, label, place)
+        cells = ArrowCells(_single_column(table, label, place))
+        _add(seen, values_in(cells, label, place), label, place)
     columns = tuple(
         c.with_values(in_one_order(c.values, values[c.name])) if c.name in values else c
         for c in known
