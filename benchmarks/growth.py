@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 import genclf as gcf
 from benchmarks.floors import data, medians
@@ -53,6 +54,10 @@ def exponents() -> plt.Figure:
     _line(panels["permutations"], counts, seconds, "lda in ten folds")
     for name, axis in panels.items():
         axis.set_xlabel(name)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.tick_params("x", rotation=45)
         axis.legend(fontsize=7)
     axes[0].set_ylabel("seconds")
     return figure

@@ -8,7 +8,6 @@ program is compiled for each of their sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +48,9 @@ def by_rows(
     check_examples(params, x)
     if isinstance(x, HostRows):
         x = getattr(params.conditional, form)(x)
-        params = replace(params, conditional=_Scores(x.shape[1]))
+        density, stub = params.conditional, _Scores(x.shape[1])
+        is_density = lambda node: node is density  # noqa: E731
+        params = jax.tree.map(lambda a: stub if a is density else a, params, is_leaf=is_density)
         on_host = _is_host_batch(x)
     if not on_host:
         return f(params, x)
