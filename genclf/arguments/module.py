@@ -102,7 +102,6 @@ def _register(cls: type, static: set[str], names: list[str]) -> None:
     inner, outer = [name for name in names if name not in static], sorted(static)
     children, structure = _values_of(inner), _values_of(outer)
     keys = [GetAttrKey(name) for name in inner]
-
     both = [*inner, *outer]
 
     def unflatten(structure: tuple, children: Iterable) -> Any:

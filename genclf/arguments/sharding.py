@@ -9,6 +9,7 @@ be called from code with explicit axes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -50,7 +51,7 @@ def compiled(
             start with its batch axes are sharded like it; all others are replicated.
         fast_compile: a call with at most this many numbers, on a CPU and outside traced code, is
             compiled in a third to a half of the time, into a slower program; one with more, and
-            at most 4 million, in a half to two thirds, into a program that takes up to 1.4 times
+            at most 4 million, in a half to two thirds, into a program that takes up to 1.5 times
             as long. For large programs that are called a few times for each shape. 0: never.
     """
     static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
@@ -95,8 +96,8 @@ def compiled(
         leaves = jax.tree.leaves(args)
         if not _at_once(leaves):
             return program(True)(*args)
-        size = sum(getattr(a, "size", 1) for a in leaves)
-        haste = 2 if size <= fast_compile else int(0 < fast_compile and size <= _MOST)
+        size = sum(getattr(a, "size", 1) for a in leaves) if fast_compile else math.inf
+        haste = 2 if size <= fast_compile else int(size <= _MOST)
         if not needed or _outline(args) not in needed:
             result, is_wrong = program(False, haste)(*args)
             if is_wrong is None or not np.asarray(is_wrong):  # faster than `bool` of it

@@ -243,37 +243,40 @@ def _with_priors(score: Array, log_prior: Array) -> Array:
     return jax.nn.log_softmax(jnp.where(never, -jnp.inf, score + log_prior), -1)
 
 
-@partial(compiled, batch_of=1, fast_compile=2**11)
+_by_row = partial(compiled, batch_of=1, fast_compile=2**11)
+
+
+@_by_row
 def log_joints(params: ClassifierParams, x: PyTree) -> Array:
     """`log_joint` of checked arguments."""
     return params.with_log_prior(params.conditional.log_prob(x))
 
 
-@partial(compiled, batch_of=1, fast_compile=2**11)
+@_by_row
 def log_densities(params: ClassifierParams, x: PyTree) -> Array:
     """`log p(x | y=k)`."""
     return params.conditional.log_prob(x)
 
 
-@partial(compiled, batch_of=1, fast_compile=2**11)
+@_by_row
 def discriminants(params: Fitted, x: PyTree) -> Array:
     """`discriminant` of checked arguments."""
     return params.discriminant(x)
 
 
-@partial(compiled, batch_of=1, fast_compile=2**11)
+@_by_row
 def log_posteriors(params: Fitted, x: PyTree) -> Array:
     """`log_posterior` of checked arguments."""
     return params.reduced(x, lambda score: jax.nn.log_softmax(score, -1))
 
 
-@partial(compiled, batch_of=1, fast_compile=2**11)
+@_by_row
 def log_marginals(params: ClassifierParams, x: PyTree) -> Array:
     """`log_marginal` of checked arguments."""
     return params.reduced(x, lambda score: jax.nn.logsumexp(score, -1), normalised=True)
 
 
-@partial(compiled, batch_of=1, fast_compile=2**11)
+@_by_row
 def predictions(params: Fitted, x: PyTree) -> Array:
     """`predict` of checked arguments."""
 

@@ -189,17 +189,15 @@ def _class_of(kind: str, version: object) -> type:
 def _made(kind: str, cls: Any, fields: dict[str, Any]) -> Any:
     if kind.startswith("sklearn.") and not issubclass(cls, tuple):
         return _estimator(cls, **fields)
-    own = () if issubclass(cls, tuple) else dataclasses.fields(cls)
-    names = {*cls._fields} if issubclass(cls, tuple) else {field.name for field in own}
+    names = {*cls._fields} if issubclass(cls, tuple) else {f.name for f in dataclasses.fields(cls)}
     fields = getattr(cls, "added_fields", {}) | fields
     if fields.keys() != names:
         raise FileError(f"its {kind} has the fields {sorted(fields)}, expected {sorted(names)}")
     if not issubclass(cls, Module):
         return cls(**fields)
     made = object.__new__(cls)  # its own `__init__` may take other arguments
-    for field in own:
-        convert = field.metadata.get("converter", lambda value: value)
-        object.__setattr__(made, field.name, convert(fields[field.name]))
+    for name, value in fields.items():
+        setattr(made, name, value)  # a field converts it
     return made
 
 
