@@ -22,7 +22,6 @@ from genclf.cli.text_tables import HOLES, FileTable, ParseError, parsed, parsed_
 
 _PARQUET, _FEATHER = (".parquet", ".pq"), (".feather", ".arrow")
 _BINARY = _PARQUET + _FEATHER
-_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 class InputError(Exception):
@@ -195,6 +194,7 @@ _COMPRESSED: dict[str, Any] = {
     ".xz": lzma.LZMAFile,
     ".zst": lambda file: import_module("zstandard").ZstdDecompressor().stream_reader(file),
 }
+_TAR = (".tar", ".tgz", *(f".tar{ending}" for ending in _COMPRESSED))
 _CELL = 8  # bytes of a cell in memory
 _SETTING = "GENCLF_MOST_BYTES"
 _LEAST, _RATIO = 2**26, 100  # a file may unpack to this many bytes, or to this many times its size

@@ -256,10 +256,10 @@ def longer_lists(
     for source, table in tables:
         place = Place(source)
         for column in known:
+            whole = ArrowCells(_single_column(table, column.source, place))
+            cells = column_in({column.source: whole}, column, place)
+            check_type(cells, column, place)
             if column.name in values:
-                whole = ArrowCells(_single_column(table, column.source, place))
-                cells = column_in({column.source: whole}, column, place)
-                check_type(cells, column, place)
                 collected(values[column.name], cells, column, place, "ignore")
         cells = ArrowCells(_single_column(table, label, place))
         _add(seen, values_in(cells, label, place), label, place)

@@ -98,7 +98,9 @@ def test_what_cannot_be_extended_is_named():
         schema.extend({**june, "colour": np.arange(N)})
     with pytest.raises(ValueError, match="column 'y': the column holds numbers here, but strings"):
         schema.extend({**june, "y": np.arange(N)})
-    for name in ("y", "colour"):
+    with pytest.raises(ValueError, match="column 'size': strings, expected numbers"):
+        schema.extend({**june, "size": june["colour"]})
+    for name in ("y", "colour", "size"):
         with pytest.raises(ValueError, match=f"no column '{name}'; the columns are"):
             schema.extend({key: cells for key, cells in june.items() if key != name})
     other = gcf.Schema.of(None, {"size": may["size"], "y": may["y"]}, "y")

@@ -407,7 +407,9 @@ def test_what_is_no_file_is_refused(here, capsys, monkeypatch):
 
 
 def test_a_missing_decompressor_is_named_and_one_that_is_there_used(here, capsys, monkeypatch):
-    (here / "good.csv.zst").write_bytes(GOOD[::-1])
+    packed = {"good.csv.zst": GOOD, "good.tar.zst": tarred(GOOD)}
+    for name, content in packed.items():
+        (here / name).write_bytes(content[::-1])
 
     class Decompressor:
         def stream_reader(self, file):
@@ -417,8 +419,9 @@ def test_a_missing_decompressor_is_named_and_one_that_is_there_used(here, capsys
     peer.ZstdDecompressor = Decompressor
     without_fits(monkeypatch)
     monkeypatch.setitem(sys.modules, "zstandard", peer)
-    assert main(["compare", "good.csv.zst", "--label", "y"]) == 0
-    assert "30 numbers" in capsys.readouterr().out
+    for name in packed:
+        assert main(["compare", name, "--label", "y"]) == 0
+        assert "30 numbers" in capsys.readouterr().out
     monkeypatch.setitem(sys.modules, "zstandard", None)
     assert "pip install zstandard, or unpack the file" in refused(capsys, "good.csv.zst")
 
