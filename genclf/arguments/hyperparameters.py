@@ -27,8 +27,7 @@ class Declared(ShowsScalars, Registered):
 
     def __hash__(self) -> int:
         leaves, structure = jax.tree.flatten(self)
-        arrays = [np.asarray(leaf) for leaf in leaves]
-        return hash((structure, *((a.shape, a.tobytes()) for a in arrays)))
+        return hash((structure, *((np.shape(leaf), *np.ravel(leaf).tolist()) for leaf in leaves)))
 
 
 def invalid_fields(node: Declared, of: str = "", part: str = "") -> list[str]:

@@ -125,9 +125,11 @@ def _values_of(names: list[str]) -> Callable[[Any], tuple]:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, jax.Array | np.ndarray) and isinstance(b, jax.Array | np.ndarray):
-        return a.dtype == b.dtype and np.array_equal(a, b)
-    return bool(a == b)
+    """Numbers are equal by value, be they arrays or not; arrays with axes have one dtype."""
+    arrays = [isinstance(leaf, jax.Array | np.ndarray) for leaf in (a, b)]
+    if not any(arrays):
+        return bool(a == b)
+    return (np.ndim(a) == 0 or (all(arrays) and a.dtype == b.dtype)) and np.array_equal(a, b)
 
 
 def pformat(tree: object, width: int = 80) -> str:

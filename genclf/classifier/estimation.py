@@ -66,7 +66,7 @@ def sums(clf: Classifier, x: PyTree, y: AnyArray, weights: AnyArray | None) -> C
     return summed(clf, Rows.of(x, jnp.asarray(y), of_rows, clf.num_classes))
 
 
-@compiled
+@partial(compiled, fast_compile=2**14)
 def _sums(clf: Classifier, x: PyTree, y: Array, weights: Array | None) -> ClassifierStats:
     return summed(clf, Rows.of(x, y, weights, clf.num_classes))
 

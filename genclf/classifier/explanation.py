@@ -137,7 +137,7 @@ def explain(
     """
     if params.num_classes < 2:
         raise ValueError("the model has one class, and log-odds compare two")
-    batch = jax.eval_shape(lambda params, x: params.discriminant(x), params, x).shape[:-1]
+    batch = jax.eval_shape(type(params).discriminant, params, x).shape[:-1]
     for name, classes in (("of", of), ("against", against)):
         _check_classes(classes, name, batch, params.num_classes)
     return _explain(params, x, of, against)

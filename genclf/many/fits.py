@@ -24,6 +24,7 @@ from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.many.packing import Datasets, Stack, stacked, stacks
 from genclf.numerics import loops
+from genclf.numerics.namespace import is_traced
 from genclf.numerics.sizes import padded_size
 from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
@@ -192,7 +193,7 @@ def _mapped(
     return over_chunks(of_chunk, len(stack.y), size.chunk, progress)
 
 
-@partial(compiled, static_argnums=(0, 4))
+@partial(compiled, static_argnums=(0, 4), fast_compile=2**14)
 def _of_members(
     function: Callable[..., PyTree], shared: tuple, data: PyTree, first: Array, size: Sizes
 ) -> PyTree:
@@ -200,7 +201,7 @@ def _of_members(
     return map_chunk(lambda one: function(*shared, *one), data, first, size)
 
 
-@partial(compiled, static_argnums=2)
+@partial(compiled, static_argnums=2, fast_compile=2**14)
 def _estimates(clf: Classifier, found: PyTree, size: Sizes) -> PyTree:
     return loops.mapped(partial(estimate, clf), found, batch_size=size.batch)
 
@@ -212,8 +213,9 @@ def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack],
     if packed[0].indices is None:
         return found[0]
     index = np.concatenate([stack.indices for stack in packed if stack.indices is not None])
-    back = np.argsort(index)
-    return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *found)
+    back = np.unique(index, return_index=True)[1]
+    xp = jnp if is_traced(found) else np  # jnp would compile it for each number of data sets
+    return jax.tree.map(lambda *a: jax.device_put(xp.concatenate(a)[back]), *found)
 
 
 def _predict_each(

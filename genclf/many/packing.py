@@ -24,11 +24,15 @@ else:  # no check at run time: messages are those of this library
     Datasets = object
 
 
+_MOST_COPIED = 1024
+
+
 class Stack(NamedTuple):
     """Data sets of one shape.
 
     Attributes:
-        indices: the numbers of these data sets, (M,); None if the stack holds all.
+        indices: the numbers of these data sets, (M,), perhaps the last one several times; None if
+            the stack holds all.
         x: rows, arrays (M, n, ...).
         y: labels (M, n), or responsibilities (M, n, K).
         weights: weight of each row, (M, n); None for ones.
@@ -65,7 +69,9 @@ def stacks(
         form = lambda tree: (jax.tree.structure(tree), [a.shape for a in jax.tree.leaves(tree)])  # noqa: E731
         if form(smallest) != form(largest):
             padded[:] = padded.max()
-    return [_stack(given, np.flatnonzero(padded == n)) for n in np.unique(padded)]
+    if len({len(y) for _, y, _ in given}) == 1:
+        padded[:] = len(given[0][1])
+    return [_stack(given, np.flatnonzero(padded == n), int(n)) for n in np.unique(padded)]
 
 
 def _is_stacked(datasets: object) -> bool:
@@ -140,9 +146,10 @@ def _check_alike(given: list[tuple]) -> None:
             )
 
 
-def _stack(given: list[tuple], index: np.ndarray) -> Stack:
+def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
+    if len(index) <= _MOST_COPIED:  # few numbers of data sets, so that few programs are compiled
+        index = np.pad(index, (0, padded_size(len(index)) - len(index)), "edge")
     xs, ys, ws = zip(*(given[i] for i in index), strict=True)
-    size = max(map(len, ys))
     x = as_arrays(jax.tree.map(lambda *a: stacked(a, size), *xs), "x")
     y, weights = as_arrays(stacked(ys, size), "y"), None
     if min(map(len, ys)) < size or any(w is not None for w in ws):

@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.model import Model
+from genclf.numerics.namespace import is_traced
+from genclf.numerics.sizes import padded_size
 from genclf.select.chunks import Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.data import Data
 from genclf.select.labellings import Permutations
@@ -63,7 +65,7 @@ def scan(given: Scan, at: At, places: PyTree, width: int) -> PlaceScores:
     Args:
         given: what is scored.
         at: the function that returns the model and the rows at a place.
-        places: the argument of `at` for each place, arrays (C, ...).
+        places: the argument of `at` for each place, NumPy arrays (C, ...).
         width: number of features at a place.
     """
     clf, data, permuted = given.clf, given.data, given.permuted
@@ -74,7 +76,7 @@ def scan(given: Scan, at: At, places: PyTree, width: int) -> PlaceScores:
     observed = run(observed_score)
     if permuted is None:
         return PlaceScores(observed, None)
-    if not share_scatters(*at(clf, data.x, jax.tree.map(lambda a: a[0], places))):
+    if not share_scatters(*at(clf, data.x, jax.tree.map(lambda a: jnp.asarray(a[0]), places))):
         return PlaceScores(observed, run(by_refits, permuted))
     scores, exact = run(by_rotations, permuted)
     where = clf, data, places, (permuted,)
@@ -92,13 +94,21 @@ def at_all_places(
     scores: Callable[..., PyTree],
     *permuted: Permutations,
 ) -> PyTree:
-    """`scores` at all places, with about `each` numbers in memory at a place."""
-    count = len(jax.tree.leaves(places)[0])
-    stacked = jax.ShapeDtypeStruct((count, each), jnp.float32)
-    size = sizes(count, stacked, given.batch_size, (given.data, permuted))
-    where = given.clf, given.data, places, permuted
+    """`scores` at all places, with about `each` numbers in memory at a place.
+
+    A program is for one number of places, of which there are few: the last place is copied.
+    """
+    count, traced = len(jax.tree.leaves(places)[0]), is_traced(given.clf, given.data, permuted)
+    padded = count if traced else padded_size(count)
+    at_last = np.minimum(np.arange(padded), count - 1)
+    stacked = jax.ShapeDtypeStruct((padded, each), jnp.float32)
+    size = sizes(padded, stacked, given.batch_size, (given.data, permuted))
+    where = given.clf, given.data, jax.tree.map(lambda a: jnp.asarray(a[at_last]), places), permuted
     of_chunk = partial(_at_places, at, given.function, scores, size, *where)
-    return over_chunks(of_chunk, count, size.chunk, given.progress)
+    found = over_chunks(of_chunk, max(count, size.chunk), size.chunk, given.progress)
+    if count >= size.chunk:
+        return found
+    return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[:count]), found)
 
 
 @partial(compiled, static_argnums=(0, 1, 2, 3))

@@ -178,7 +178,7 @@ def sliding(
     function = number_function(metric, clf.num_classes, data)
     permuted = permutations_of(y, key, num, blocks, whole_blocks, test_on)
     given = Scan(function, clf, data, permuted, batch_size, progress)
-    return result_of(scan(given, _at_time, jnp.arange(len(x)), x.shape[2]), metric)
+    return result_of(scan(given, _at_time, np.arange(len(x)), x.shape[2]), metric)
 
 
 def scan_neighbourhoods(given: Scan, index: np.ndarray) -> PlaceScores:
@@ -188,12 +188,12 @@ def scan_neighbourhoods(given: Scan, index: np.ndarray) -> PlaceScores:
         if (found := scan_columns(given, index)) is not None:
             return found
         if can_pad(clf.family):
-            return scan(given, _padded, jnp.asarray(index), index.shape[1])
+            return scan(given, _padded, index, index.shape[1])
     sizes = (index >= 0).sum(1)
     parts, order = [], []
     for size in np.unique(sizes):
         places = np.flatnonzero(sizes == size)
-        parts.append(scan(given, _chosen, jnp.asarray(index[places, :size]), int(size)))
+        parts.append(scan(given, _chosen, index[places, :size], int(size)))
         order.append(places)
     back = np.argsort(np.concatenate(order))
     return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *parts)

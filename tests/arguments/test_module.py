@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import genclf as gcf
 from genclf.arguments.module import Module, field, static
 
 
@@ -78,6 +79,19 @@ def test_equality_and_hash():
     assert Base(rows, 1) != Base(rows + 1, 1) and Base(rows, 1) != Base(rows, 2)
     assert Base(rows, 1) != Base(rows.astype(float), 1) and Base(rows, 1) != Longer(rows, 1)
     assert hash(Base(1, 2)) == hash(Base(1, 2)) != hash(Base(2, 2))
+    assert Base(rows, 1) != Base(0, 1) != Base(rows, 1)
+
+
+def test_equal_models_have_equal_hashes():
+    """A number is what it is worth, whatever holds it."""
+    model = gcf.lda(2, ridge=0.5)
+    for kind in (float, np.float64, jnp.float32, jnp.array):
+        other = gcf.lda(2, ridge=kind(0.5))
+        assert model == other == model and hash(model) == hash(other)
+        assert model != gcf.lda(2, ridge=kind(0.25))
+    of_three, of_all = gcf.Dirichlet(np.ones(3)), gcf.Dirichlet(1.0)
+    assert of_three == gcf.Dirichlet(np.ones(3)) and of_three != of_all != of_three
+    assert hash(of_three) == hash(gcf.Dirichlet(np.ones(3)))
 
 
 def test_an_abstract_class_has_no_instances():

@@ -92,7 +92,7 @@ def test_of_a_softmax():
         gcf.explain(bent, x)
 
 
-def test_an_invalid_cell_and_a_class_that_there_is_not():
+def test_an_invalid_cell_and_a_class_that_there_is_not(monkeypatch):
     model = BY_NAME["bernoulli"]
     params, x = fitted(model), rows_of(model)
     x[1, 2] = 2
@@ -107,6 +107,8 @@ def test_an_invalid_cell_and_a_class_that_there_is_not():
     inside = jax.jit(lambda k: gcf.explain(params, x, of=k).log_odds)
     assert np.isnan(inside(5)).all()
     assert_near(inside(1)[0], gcf.explain(params, x, of=1).log_odds[0], 1e-12)
+    monkeypatch.setattr(type(params.conditional), "discriminant", None)  # traced once
+    gcf.explain(params, x, of=2)
 
 
 def test_an_impossible_value_speaks_without_bound():

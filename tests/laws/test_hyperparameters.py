@@ -1,8 +1,10 @@
 """A hyper-parameter outside its domain is an error where it is concrete, and NaN where traced."""
 
 import dataclasses
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -188,3 +190,13 @@ def test_hyper_parameters_beyond_the_dtype(clf, name):
     x, y = FOUR_ROWS
     with jax.enable_x64(True):
         gcf.fit(clf, x.astype(np.float64), y)
+
+
+@pytest.mark.parametrize("model, clf", [*classifiers()])
+def test_numbers_of_jax_in_compiled_code(model, clf):
+    """They are as concrete there as those of Python, although `==` of them would be traced."""
+    x, y = model.example("float32")
+    on_device = jax.tree.map(lambda a: jnp.float32(a) if isinstance(a, float) else a, clf)
+    for verb in (gcf.fit, gcf.diagnose):
+        expected, found = (jax.eval_shape(partial(verb, c), x, y) for c in (clf, on_device))
+        assert jax.tree.structure(found) == jax.tree.structure(expected)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import genclf as gcf
+from tests.costs import counted
 from tests.registry import BY_NAME, K, assert_close
 
 MODELS = ["gaussian", "gaussian-shared", "gaussian-diag", "bernoulli", "multinomial"]
@@ -177,3 +178,16 @@ def test_more_matrices_than_lapack_gets_at_once(clf):
     for i in range(3):
         one = gcf.fit(clf, x[i], y[i])
         assert_close(jax.tree.map(lambda a, i=i: a[i], many), one, 1e-4)
+
+
+def test_other_numbers_of_data_sets_and_rows_share_programs():
+    model = BY_NAME["gaussian-diag"]
+    sizes = [9, 10, 12, 11, 10], [11, 12, 9, 9, 10, 10], [12] * 3 + [11] * 3
+    for call, rows in enumerate(sizes):
+        datasets = [model.example("float32", n=n, seed=call) for n in rows]
+        with counted() as work:
+            found = gcf.fit_many(model.classifier, datasets)
+        assert work["compilations"] == 0 or call == 0
+        for number, (x, y) in enumerate(datasets):
+            expected = gcf.fit(model.classifier, x, y).conditional
+            assert_close(found.conditional.mean[number], expected.mean, 1e-5)

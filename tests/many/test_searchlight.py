@@ -15,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 import genclf as gcf
 from genclf.families.gaussian.padded import can_pad
 from genclf.sklearn import CrossValidatedScore
+from tests.costs import counted
 from tests.registry import K
 
 N, D = 43, 11
@@ -50,6 +51,18 @@ def rows_of(name, dtype):
 def one_by_one(clf, x, y, metric, weights=None):
     folds = [gcf.cross_validate(clf, x[:, near], y, RUNS, weights) for near in NEIGHBOURS]
     return np.array([gcf.score(cv, y, metric, weights=weights) for cv in folds])
+
+
+def test_other_numbers_of_places_share_a_program():
+    """A trial on some of the places compiles what all of them need."""
+    x, y = data()
+    scores = lambda places: gcf.searchlight(MODELS["lda-shrunk"], x, y, places, RUNS).score  # noqa: E731
+    every = scores(NEIGHBOURS)
+    for places in (slice(0, 10), slice(1, 10), slice(2, 11)):
+        with counted() as work:
+            some = scores(NEIGHBOURS[places])
+        assert work["compilations"] == 0
+        np.testing.assert_array_equal(some, every[places])
 
 
 @pytest.mark.slow(
