@@ -78,9 +78,7 @@ from .families.combined.product import Product as Product, ProductParams as Prod
 from .families.conjugate.beta import Beta as Beta
 from .families.conjugate.dirichlet import Dirichlet as Dirichlet
 from .families.conjugate.gamma import Gamma as Gamma
-from .families.conjugate.normal_inverse_wishart import (
-    NormalInverseWishart as NormalInverseWishart,
-)
+from .families.conjugate.normal_inverse_wishart import NormalInverseWishart as NormalInverseWishart
 from .families.conjugate.two_covariance import TwoCovariance as TwoCovariance
 from .families.counts.bernoulli import Bernoulli as Bernoulli
 from .families.counts.bernoulli_params import BernoulliParams as BernoulliParams
@@ -166,10 +164,7 @@ from .select.cross_validation import (
 )
 from .select.folds import folds as folds, kfold as kfold
 from .select.label_shift import AdaptedPrior as AdaptedPrior, adapt_prior as adapt_prior
-from .select.learning_curve import (
-    LearningCurve as LearningCurve,
-    learning_curve as learning_curve,
-)
+from .select.learning_curve import LearningCurve as LearningCurve, learning_curve as learning_curve
 from .select.leave_one_out import leave_one_out as leave_one_out
 from .select.membership.coverage import (
     Coverage as Coverage,
@@ -200,15 +195,8 @@ from .stream.partial import partial as partial
 from .stream.schema import Schema as Schema
 from .sums.merging import merge as merge, pool as pool, remove as remove, scale as scale
 from .sums.plain import PlainSums as PlainSums
-from .sums.statistics import (
-    ClassifierStats as ClassifierStats,
-    Moments as Moments,
-    Sums as Sums,
-)
-from .tables.comparison import (
-    Comparison as Comparison,
-    compare as compare,
-)
+from .sums.statistics import ClassifierStats as ClassifierStats, Moments as Moments, Sums as Sums
+from .tables.comparison import Comparison as Comparison, compare as compare
 from .tables.model import TableModel as TableModel
 from .tables.trials import ModelScore as ModelScore
 

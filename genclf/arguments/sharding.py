@@ -124,7 +124,6 @@ if jax.__version_info__ < (0, 11):  # later versions reject it
 # By haste: the compiler's own options, and two levels of optimisation that are faster to compile.
 _OPTIONS = None, *({"xla_backend_optimization_level": level} | _FASTER for level in (1, 0))
 
-
 _config: Any = jax.config
 _zero = jax.jit(lambda: 0)
 _outside: list[Any] = []  # the last state of JAX that was found to be outside traced code

@@ -69,7 +69,6 @@ _KINDS = (
 )
 KINDS: dict[str, type] = {kind.__name__: kind for kind in _KINDS}
 
-
 _PRESETS = (
     *(lda, qda, rda, nearest_shrunken_centroids),
     *(gaussian_nb, bernoulli_nb, multinomial_nb, categorical_nb),

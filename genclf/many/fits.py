@@ -22,7 +22,7 @@ from genclf.classifier.model import Fitted, Model, check_hyperparameters
 from genclf.classifier.scores import predictions
 from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
-from genclf.many.packing import Datasets, Stack, stacked, stacks
+from genclf.many.packing import Datasets, Stack, stacked, stacks, with_copies
 from genclf.numerics import loops
 from genclf.numerics.namespace import is_traced
 from genclf.numerics.sizes import padded_size
@@ -169,16 +169,17 @@ def predict_many(
 
 
 def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None) -> PyTree:
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stack.x)
+    x, y, _ = stack.data
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), x)
     if not has_statistics(clf, one):
         return _mapped(fitted, clf, stack, batch_size, progress)
-    size = sizes(len(stack.y), stack.data, batch_size, clf)
+    size = sizes(len(y), stack.data, batch_size, clf)
 
     def estimates(first: Array) -> PyTree:
         # Two programs: in a single one, XLA would recompute the statistics wherever they are used.
         return _estimates(clf, _of_members(sums, (clf,), stack.data, first, size), size)
 
-    return over_chunks(estimates, len(stack.y), size.chunk, progress)
+    return over_chunks(estimates, len(y), size.chunk, progress)
 
 
 def _mapped(
@@ -188,9 +189,10 @@ def _mapped(
     batch_size: int | None,
     progress: Progress | None,
 ) -> PyTree:
-    size = sizes(len(stack.y), stack.data, batch_size, clf)
+    count = len(stack.data[1])
+    size = sizes(count, stack.data, batch_size, clf)
     of_chunk = lambda first: _of_members(function, (clf,), stack.data, first, size)  # noqa: E731
-    return over_chunks(of_chunk, len(stack.y), size.chunk, progress)
+    return over_chunks(of_chunk, count, size.chunk, progress)
 
 
 @partial(compiled, static_argnums=(0, 4), fast_compile=2**14)
@@ -208,7 +210,7 @@ def _estimates(clf: Classifier, found: PyTree, size: Sizes) -> PyTree:
 
 def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack], *how: Any) -> Any:
     """The results of all stacks, in the order of the data sets."""
-    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].x))
+    clf = check_hyperparameters(clf, jax.tree.map(lambda a: a.shape[-1], packed[0].data[0]))
     found = [of_stack(clf, stack, *how) for stack in packed]
     if packed[0].indices is None:
         return found[0]
@@ -225,13 +227,12 @@ def _predict_each(
         raise ValueError(f"x holds {len(x)} arrays, expected {count}: rows for each of the fits")
     given = [jax.tree.map(np.asarray, rows) for rows in x]
     lengths = [len(jax.tree.leaves(rows)[0]) for rows in given]
-    padded = [padded_size(length) for length in lengths]
-    found: list[Any] = [None] * count
-    for size in sorted(set(padded)):
-        index = [i for i in range(count) if padded[i] == size]
+    padded = np.array([padded_size(length) for length in lengths])
+    found: dict[int, np.ndarray] = {}
+    for size in map(int, np.unique(padded)):
+        index = with_copies(np.flatnonzero(padded == size))
         rows = jax.tree.map(lambda *a, size=size: stacked(a, size), *(given[i] for i in index))
-        chosen = jax.tree.map(lambda a, index=index: a[np.array(index)], params)
+        chosen = jax.tree.map(lambda a, index=index: a[index], params)
         labels = np.asarray(predict_many(chosen, rows, batch_size=batch_size))
-        for place, i in enumerate(index):
-            found[i] = labels[place, : lengths[i]]
-    return found
+        found |= {i: label[: lengths[i]] for i, label in zip(index, labels, strict=True)}
+    return [found[i] for i in range(count)]

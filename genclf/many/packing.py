@@ -24,29 +24,18 @@ else:  # no check at run time: messages are those of this library
     Datasets = object
 
 
-_MOST_COPIED = 1024
-
-
 class Stack(NamedTuple):
     """Data sets of one shape.
 
     Attributes:
         indices: the numbers of these data sets, (M,), perhaps the last one several times; None if
             the stack holds all.
-        x: rows, arrays (M, n, ...).
-        y: labels (M, n), or responsibilities (M, n, K).
-        weights: weight of each row, (M, n); None for ones.
+        data: the arguments of `fit` after the model: x (M, n, ...), y (M, n) or (M, n, K), and
+            weights (M, n) or None.
     """
 
     indices: Int[np.ndarray, "M"] | None
-    x: PyTree
-    y: Array
-    weights: Array | None
-
-    @property
-    def data(self) -> tuple[PyTree, Array, Array | None]:
-        """The arguments of `fit` after the model."""
-        return self.x, self.y, self.weights
+    data: tuple[PyTree, Array, Array | None]
 
 
 def stacks(
@@ -147,8 +136,7 @@ def _check_alike(given: list[tuple]) -> None:
 
 
 def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
-    if len(index) <= _MOST_COPIED:  # few numbers of data sets, so that few programs are compiled
-        index = np.pad(index, (0, padded_size(len(index)) - len(index)), "edge")
+    index = with_copies(index)
     xs, ys, ws = zip(*(given[i] for i in index), strict=True)
     x = as_arrays(jax.tree.map(lambda *a: stacked(a, size), *xs), "x")
     y, weights = as_arrays(stacked(ys, size), "y"), None
@@ -157,7 +145,13 @@ def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
             np.ones(len(y), np.float32) if w is None else w for y, w in zip(ys, ws, strict=True)
         ]
         weights = as_arrays(stacked(full, size), "weights")
-    return Stack(index, x, y, weights)
+    return Stack(index, (x, y, weights))
+
+
+def with_copies(index: Int[np.ndarray, "M"]) -> Int[np.ndarray, "_"]:
+    """Up to 1,024 numbers, and copies of the last up to one of few counts, for few programs."""
+    count = len(index)
+    return index if count > 1024 else np.pad(index, (0, padded_size(count) - count), "edge")
 
 
 def stacked(arrays: Sequence[np.ndarray], size: int) -> np.ndarray:
@@ -184,4 +178,4 @@ def _one_stack(clf: Model, x: PyTree, y: PyTree, weights: PyTree = None) -> Stac
         for number in np.flatnonzero(_doubtful(labels, weights, clf.num_classes)):
             rows, w = jax.tree.map(lambda a, number=number: a[number], (x, weights))
             _check_one(clf, rows, labels[number], w, f"datasets, number {number}")
-    return Stack(None, x, y, weights)
+    return Stack(None, (x, y, weights))

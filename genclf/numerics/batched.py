@@ -29,7 +29,6 @@ _BLOCK = 32  # the smallest blocks have at most this size
 _PANEL = 64  # columns of a panel
 _TOGETHER = 512  # columns of one loop over panels
 
-
 Of = Callable[[Array], PyTree]
 
 

@@ -95,7 +95,6 @@ def log_gamma_remainder(a: Array) -> Array:
 
 _HALF_LOG_2PI = 0.5 * LOG_2PI
 
-
 _STIRLING = 16.0
 
 

@@ -27,6 +27,7 @@ from genclf.families.gaussian.gaussian import Gaussian
 from genclf.families.gaussian.padded import PaddedGaussian
 from genclf.families.gaussian.params import GaussianParams
 from genclf.families.gaussian.row_space import RowSpaceGaussian
+from genclf.families.gaussian.rules import given_of
 from genclf.numerics import loops
 from genclf.numerics.batched import eigh
 from genclf.numerics.namespace import matmul
@@ -57,13 +58,11 @@ def unpenalised_gaussian(clf: Model, *targets: Target) -> Gaussian | None:
     if not isinstance(clf, Classifier) or clf.is_predictive:
         return None
     family, _ = gaussian_of(clf)
-    if family is None or not family.arithmetic.is_full:
-        return None
-    if family.prior is not None or family.structure is not None:
+    if family is None or not family.arithmetic.is_full or family.may_miss:
         return None
     no_ridge = is_concrete(family.ridge) and bool(family.ridge == 0)
     is_known = family.shrinkage is None or family.target in targets
-    return family if no_ridge and is_known and not family.may_miss else None
+    return family if no_ridge and is_known and not given_of(family, "prior", "structure") else None
 
 
 def gaussian_of(clf: Classifier) -> tuple[Gaussian | None, int | Array | None]:

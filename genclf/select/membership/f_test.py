@@ -23,7 +23,6 @@ from genclf.select.membership.rows import MembershipTest
 
 _SINGULAR = 0.5  # features by which the mean squared distance of the rows themselves may fall short
 
-
 _BY_FOLDS = (
     'use method="folds" with genclf.cross_validate(clf, x, y, folds, members=True), which takes any'
     " model"
