@@ -137,6 +137,7 @@ def test_results_of_any_leaves_are_printed(all_results):
         jax.vmap(inside)(jax.tree.map(lambda a: jnp.asarray(a)[None], arrays))
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", [*MODELS, *MIXTURES, *WITH_HOLES], ids=str)
 def test_params_statistics_and_diagnoses_of_every_model(model):
     x, y = model.example("float32")

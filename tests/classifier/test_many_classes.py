@@ -18,6 +18,7 @@ def fitted(request):
     return gcf.fit(getattr(gcf, request.param)(NUM_CLASSES), x, y), jax.numpy.asarray(x)
 
 
+@pytest.mark.slow("gaussian_nb")
 def test_blocks_reduce_the_scores_as_numpy_does(fitted):
     params, x = fitted
     x = x.at[17].set(np.nan).reshape(N, D)
@@ -41,6 +42,7 @@ def test_leading_axes_and_maps(fitted):
     np.testing.assert_array_equal(jax.vmap(lambda x: gcf.predict(params, x))(folded), expected)
 
 
+@pytest.mark.slow
 def test_covariances_of_many_classes_are_factorised_some_at_a_time(monkeypatch):
     """Memory is that of a few copies of the result; the numbers are those of one piece."""
     num_classes, d, n = 211, 13, 3001

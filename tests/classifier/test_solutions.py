@@ -90,6 +90,7 @@ OF_EITHER = {
 }
 
 
+@pytest.mark.slow("fit_lagrange")
 @pytest.mark.parametrize("name", OF_EITHER)
 def test_rows_and_their_statistics_give_the_same(name, x64):
     clf, verb = OF_EITHER[name], getattr(gcf, name)

@@ -398,6 +398,7 @@ def test_smoothed_probabilities_sum_to_one_and_none_is_zero():
         assert np.ptp(theta[1]) < np.ptp(theta[0])  # nearer to uniform
 
 
+@pytest.mark.slow
 def test_few_examples_favour_the_true_density():
     d, n, num = 5, 24, 60
     keys = jax.random.split(jax.random.key(0), num + 1)

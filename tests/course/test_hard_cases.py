@@ -43,6 +43,12 @@ def test_02_a_far_class_does_not_touch_a_variance(preset, x64):
     np.testing.assert_allclose(params.conditional.covariances.ravel(), 2 / 3, rtol=1e-12)
 
 
+@pytest.mark.slow(
+    "float32-1000000.0-Gaussian()",
+    "float32-1000000.0-Gaussian(covariance='diag', shared=True)",
+    "float64-1000000.0-Gaussian()",
+    "float64-1000000.0-Gaussian(covariance='diag', shared=True)",
+)
 @pytest.mark.parametrize("family", GAUSSIANS[:4], ids=str)
 @pytest.mark.parametrize("value", [1e6, 0.1])
 def test_02_a_constant_feature_changes_no_posterior(family, value, dtype):
@@ -56,7 +62,16 @@ def test_02_a_constant_feature_changes_no_posterior(family, value, dtype):
     np.testing.assert_allclose(posterior(params, more), without, atol=1e-5, rtol=0)
 
 
-@pytest.mark.slow("float32-Gaussian(shared=True)", "float64-Gaussian()")
+@pytest.mark.slow(
+    "float32-Gaussian(shared=True)",
+    "float64-Gaussian()",
+    "float32-Gaussian()",
+    "float32-Gaussian(covariance='diag')",
+    "float32-Gaussian(covariance='spherical', shared=True)",
+    "float64-Gaussian(covariance='diag')",
+    "float64-Gaussian(covariance='spherical', shared=True)",
+    "float64-Gaussian(shared=True)",
+)
 @pytest.mark.parametrize("family", GAUSSIANS, ids=str)
 def test_03_nothing_but_constants(family, dtype):
     x, y = np.ones((4, 2), dtype), np.array([0, 0, 1, 1])
@@ -77,6 +92,7 @@ def test_04_units_do_not_matter(family, dtype):
         np.testing.assert_allclose(found, expected, atol=POSTERIOR[dtype.name], rtol=0)
 
 
+@pytest.mark.slow("float64")
 def test_05_a_class_on_a_line(dtype):
     rng = np.random.default_rng(5)
     t = rng.normal(size=31)
@@ -100,6 +116,7 @@ def test_06_no_variance_within_classes(family, dtype):
     np.testing.assert_array_equal(gcf.predict(params, x), y)
 
 
+@pytest.mark.slow("float64")
 def test_07_a_duplicated_column(dtype):
     x, y = rows(dtype)
     twice = np.concatenate([x, x[:, 2:3]], axis=1)

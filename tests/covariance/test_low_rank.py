@@ -64,6 +64,7 @@ def test_the_arithmetic_is_that_of_the_matrices(xp):
         np.testing.assert_allclose(back, z, **near)  # the root of the noise is that of the inverse
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_verb_is_that_of_the_dense_densities(shared):
     with jax.enable_x64(True):
@@ -112,7 +113,7 @@ FITS = {
 }
 
 
-@pytest.mark.slow("few rows", "diagonal", "maximum likelihood")
+@pytest.mark.slow("few rows", "diagonal", "maximum likelihood", "single precision")
 @pytest.mark.parametrize(("rules", "dtype", "n"), FITS.values(), ids=FITS)
 def test_a_fit_class_by_class_is_the_estimate_from_statistics(rules, dtype, n, monkeypatch):
     """Classes have few rows, many, none, and a feature that does not vary."""

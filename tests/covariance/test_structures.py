@@ -126,6 +126,7 @@ def test_fewer_rows_than_features_need_no_other_rule():
         np.testing.assert_allclose(found.condition, condition, 1e-9)
 
 
+@pytest.mark.slow
 def test_stationary_noise_is_learned_from_few_rows():
     """Eight channels of smooth noise at 20 times: two patterns apart, 100 rows."""
     times, channels, n = 20, 8, 100
@@ -152,7 +153,7 @@ def test_stationary_noise_is_learned_from_few_rows():
     assert auc["toeplitz"] > auc["plain"] + 0.02
 
 
-@pytest.mark.slow("one channel", "one time", "no taper", "lowest rank", "highest rank")
+@pytest.mark.slow("one channel", "one time", "no taper", "lowest rank", "highest rank", "toeplitz")
 def test_resampling_is_refitting(given):
     structure, _ = given
     with jax.enable_x64(True):
@@ -167,6 +168,7 @@ def test_resampling_is_refitting(given):
             np.testing.assert_allclose(found[~train], want, 1e-9, 1e-9)
 
 
+@pytest.mark.slow("29")
 @pytest.mark.parametrize("n", [17, 29])
 def test_left_out_rows_and_permuted_labels(n):
     with jax.enable_x64(True):
@@ -185,6 +187,7 @@ def test_left_out_rows_and_permuted_labels(n):
         assert test.observed == pytest.approx((np.argmax(np.asarray(log_posterior), 1) == y).mean())
 
 
+@pytest.mark.slow
 def test_a_searchlight_has_the_structure():
     x, y = rows(np.float32)
     folds = jnp.asarray(np.arange(N) % 3, jnp.int32)
@@ -196,7 +199,16 @@ def test_a_searchlight_has_the_structure():
         assert one == pytest.approx((np.argmax(np.asarray(log_posterior), 1) == y).mean())
 
 
-@pytest.mark.slow("one channel", "one time", "no taper", "lowest rank", "highest rank")
+@pytest.mark.slow(
+    "one channel",
+    "one time",
+    "no taper",
+    "lowest rank",
+    "highest rank",
+    "low rank",
+    "own",
+    "toeplitz",
+)
 def test_derivatives_are_those_of_differences(given):
     structure, _ = given
     with jax.enable_x64(True):
@@ -222,6 +234,7 @@ def test_a_derivative_is_finite_where_eigenvalues_are_equal():
         np.testing.assert_allclose(slope[0, 3] + slope[3, 0], want, 1e-8)
 
 
+@pytest.mark.slow
 def test_arguments_of_a_function_are_traced():
     x, y = rows(np.float32)
 
@@ -367,6 +380,7 @@ def test_free_numbers(structure, number):
     assert gcf.num_parameters(clf, D) == K - 1 + K * D + K * number
 
 
+@pytest.mark.slow("structure1")
 @pytest.mark.parametrize("structure", [gcf.BlockToeplitz(T, C), gcf.LowRank(2)])
 def test_streams_and_tuning_have_the_structure(structure):
     x, y = rows(np.float32)

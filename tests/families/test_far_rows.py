@@ -48,6 +48,7 @@ def nearest(params, far):
         yield lengths.index(min(lengths))
 
 
+@pytest.mark.slow("float32-mixture", "float32-product", "float64-mixture", "float64-product")
 @pytest.mark.parametrize("name", MODELS)
 def test_far_rows_have_a_class(name, dtype):
     x, y, far = rows(dtype)
@@ -74,6 +75,7 @@ def exactly(a):
     return np.vectorize(lambda cell: Fraction(float(cell)), otypes=[object])(a)
 
 
+@pytest.mark.slow("float32-full-shared", "float64-full-shared")
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_far_rows_with_missing_cells_have_a_class(covariance, shared, dtype):
@@ -186,6 +188,7 @@ def test_what_is_not_finite_stays_undecided(dtype):
 HOLES = {"missing": "marginalize"}
 
 
+@pytest.mark.slow("qda-holes")
 @pytest.mark.parametrize(
     "family",
     [

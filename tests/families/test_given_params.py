@@ -20,6 +20,7 @@ def density_by_hand(x, mean, covariance):
     return -0.5 * (squared + np.linalg.slogdet(2 * np.pi * covariance)[1])
 
 
+@pytest.mark.slow("covariance0")
 @pytest.mark.parametrize("covariance", [ONE, EACH])
 def test_densities_are_those_of_the_definition(covariance, x64):
     density = of(MEAN.tolist(), covariance.tolist())
@@ -45,6 +46,7 @@ def test_a_classifier_of_given_parts_is_bayes_rule(dtype):
     assert np.abs(np.cov(np.asarray(drawn)[np.asarray(y) == 1].T) - ONE).max() < 0.5
 
 
+@pytest.mark.slow("float64")
 def test_it_is_what_fit_returns(dtype):
     x = np.random.default_rng(2).normal(size=(41, 3)).astype(dtype)
     y = np.arange(41) % 2

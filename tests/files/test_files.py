@@ -70,6 +70,7 @@ def assert_equal(found, given):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_params_models_and_statistics_come_back(model, x64, tmp_path):
     x, y = model.example("float64")

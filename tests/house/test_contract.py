@@ -68,6 +68,7 @@ def test_messages_and_pages_list_the_densities_that_have_a_linear_form():
     assert missing == []
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", registry.having(HasConjugatePrior, registry.FAMILIES), ids=str)
 def test_pages_name_the_parameters_of_every_conjugate_prior(model):
     found = gcf.posterior(model.bayesian, gcf.stats(model.bayesian, *model.example("float32")))

@@ -87,6 +87,7 @@ def test_each_line_of_the_table_is_in_its_file():
             assert line in text, (name, line)
 
 
+@pytest.mark.slow
 def test_it_is_part_of_the_library(library):
     passed, said = cases(library, *QUICK)
     assert passed > 150, said

@@ -120,6 +120,7 @@ def test_many_rows_are_scored_as_few(name, x64):
         assert_close(found, np.asarray(function(params, take(x, rows))), 1e-13)
 
 
+@pytest.mark.slow("diag-0", "spherical-0")
 @pytest.mark.parametrize("far", [0, 3, 1e4])
 @pytest.mark.parametrize("covariance", ["diag", "spherical"])
 def test_products_are_used_where_they_are_precise(covariance, far):
@@ -238,6 +239,7 @@ def test_a_far_class_does_not_touch_a_variance(labels, covariance, n):
     np.testing.assert_allclose(pooled.mean, s.conditional.mean, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow("own", "read twice")
 @pytest.mark.parametrize("road", ["shared", "own", "soft", "read twice"])
 def test_products_of_many_features_are_those_of_float64(road):
     n, d = 1543, 521
@@ -294,6 +296,7 @@ def test_squares_of_numbers_of_few_digits_add_up(shared, num_classes):
     np.testing.assert_allclose(found, expected, rtol=2e-6 if unbalanced else 1e-6)
 
 
+@pytest.mark.slow("1")
 @pytest.mark.parametrize("num_classes", [1, 31, 32, 33, 1025])
 def test_tiles_hold_the_rows_in_the_order_of_their_classes(num_classes):
     # Labels are sorted by digits to base 32; a row without a label has one more.

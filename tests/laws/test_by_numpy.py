@@ -75,6 +75,7 @@ def _nodes(x):
     return jax.tree.leaves(x, is_leaf=lambda node: isinstance(node, gcf.Tokens))
 
 
+@pytest.mark.slow("own-wide", "shared-wide")
 @pytest.mark.parametrize("model", [m for m in BY_NUMPY if not _has_tokens(m)], ids=str)
 def test_numpy_and_jax_agree(model, x64):
     x, y = model.example("float64")

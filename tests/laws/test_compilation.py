@@ -127,6 +127,7 @@ def test_a_float_hyper_parameter_may_be_an_array(compiled):
 LAPACK = {"potrf": 1 / 3, "trsm": 1.0, "syevd": 9.0, "geqrf": 4 / 3, "orgqr": 4 / 3, "gesdd": 4.0}
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_no_batch_of_matrices_waits_for_the_thread_pool(model):
     """With 200,000 flops jaxlib waits for XLA's threads in one of them: two such calls for ever."""

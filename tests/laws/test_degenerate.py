@@ -257,6 +257,7 @@ def test_repeated_rows_are_weights_where_nothing_varies(preset, d, x64):
             assert np.abs(a).max() < 1e14
 
 
+@pytest.mark.slow("float32-qda", "float64-qda")
 @BOTH
 def test_a_small_ridge_is_continuous(preset, dtype):
     x, y = rows_in_few_directions(dtype)

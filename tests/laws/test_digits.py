@@ -249,6 +249,7 @@ def results(model, dtype):
     return [(path, a) for path, a in leaves if not path.endswith("rounding")]  # of float32 alone
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_float32_agrees_with_float64(model):
     with jax.enable_x64(True):

@@ -51,6 +51,7 @@ def grid(own):
         yield pooling, 0.0, ridge
 
 
+@pytest.mark.slow("float32-wide-shared-diagonal", "float64-wide-shared-diagonal")
 @pytest.mark.parametrize("target", ["identity", "diagonal"])
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
 @pytest.mark.parametrize("shape", [LONG, WIDE], ids=["long", "wide"])

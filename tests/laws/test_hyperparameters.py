@@ -97,7 +97,7 @@ def is_read(clf, path):
     return "prior" in path or beside is None
 
 
-@pytest.mark.slow("gaussian-shared-holes", "independent-kernel", "product")
+@pytest.mark.slow("gaussian-shared-holes", "independent-kernel", "product", "product-bayesian")
 @pytest.mark.parametrize(("model", "clf"), list(classifiers()))
 def test_traced_hyper_parameters_outside_their_domain(model, clf):
     x, y = model.example("float32")

@@ -38,6 +38,9 @@ def with_cell(x, rows, cells, value):
     "float64-independent-kernel",
     "float64-kernel",
     "float64-product",
+    "float32-kernel-holes",
+    "float32-product",
+    "float64-kernel-holes",
 )
 @pytest.mark.parametrize("model", FITTED_WITH_HOLES, ids=str)
 def test_no_class_is_named_exactly_where_the_posterior_is_nan(model, dtype):

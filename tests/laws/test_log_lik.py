@@ -37,6 +37,7 @@ def test_without_smoothing(model):
     assert_near(gcf.log_lik(params, s), expected, 1e-12, terms=N)
 
 
+@pytest.mark.slow("product")
 def test_no_other_parameters_are_more_likely(model):
     # Reweighting the rows moves the estimate along the constraint surface, in every direction of
     # it, since there are more rows than parameters: l(θ(w); S) is stationary and highest at w = 1.

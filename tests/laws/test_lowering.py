@@ -44,6 +44,7 @@ def test_a_call_of_python_is_found():
         lowered(f, jax.ShapeDtypeStruct((), np.float32))
 
 
+@pytest.mark.slow("product-one", "product-vmap")
 @pytest.mark.parametrize("batched", [False, True], ids=["one", "vmap"])
 @pytest.mark.parametrize("model", [*MODELS, *KERNELS], ids=str)
 def test_every_model(model, batched):

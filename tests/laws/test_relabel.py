@@ -28,6 +28,7 @@ def is_pooled(stats):
     return any(isinstance(s, gcf.Moments) and s.is_pooled for s in nodes)
 
 
+@pytest.mark.slow("categorical-unequal", "gaussian-shared", "product")
 @every_model
 @pytest.mark.usefixtures("x64")
 def test_statistics_are_those_of_relabelled_rows(model):
@@ -41,6 +42,7 @@ def test_statistics_are_those_of_relabelled_rows(model):
     assert_close(found, statistics(model, to=[0, 0, 1], num_classes=2), 1e-12)
 
 
+@pytest.mark.slow("product")
 @each_family
 def test_float32_keeps_its_digits(model):
     expected = statistics(model, "float32", to=[0, 0, 1], num_classes=2)
@@ -60,6 +62,7 @@ def whole(stats):
     return jax.tree.map(one, (stats.labels, stats.conditional), is_leaf=is_statistic)
 
 
+@pytest.mark.slow("product")
 @each_family
 @pytest.mark.usefixtures("x64")
 def test_it_commutes_with_merge_and_is_associative(model):
@@ -92,6 +95,7 @@ def test_a_class_is_left_out(model):
     assert_close(found, statistics(model, to=[0, -1, 1], num_classes=2), 1e-12)
 
 
+@pytest.mark.slow("product")
 @each_family
 @pytest.mark.usefixtures("x64")
 def test_a_traced_map_and_batches(model):
@@ -116,6 +120,7 @@ def test_a_pooled_class_that_is_left_out_under_jit_is_nan():
     assert np.isnan(found.conditional.scatter).all()
 
 
+@pytest.mark.slow("independent-kernel", "kernel", "product")
 @pytest.mark.parametrize("model", FITTED, ids=str)
 @pytest.mark.usefixtures("x64")
 def test_params_are_reordered_and_left_out(model):

@@ -71,6 +71,7 @@ def trace_on_mesh(function, model, rows, out=OVER_ROWS):
     return jax.eval_shape(jax.jit(run), *structs(model, 4 * rows))
 
 
+@pytest.mark.slow("categorical-unequal", "gaussian-diag", "gaussian-shared", "product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_each_device_may_have_any_number_of_rows(model, small_blocks):
     for rows in SIZES:
@@ -88,6 +89,7 @@ def test_each_device_may_have_any_number_of_rows(model, small_blocks):
     assert slope.shape == (4 * (BLOCK + 1),)
 
 
+@pytest.mark.slow("gaussian-shared-holes")
 @pytest.mark.parametrize("model", HIDDEN, ids=str)
 def test_em_of_each_device_may_have_any_number_of_rows(model, small_blocks):
     for rows in (BLOCK - 1, BLOCK + 1):
@@ -95,6 +97,7 @@ def test_em_of_each_device_may_have_any_number_of_rows(model, small_blocks):
         assert found.params.log_prior.shape == (4, K)
 
 
+@pytest.mark.slow("categorical-unequal", "gaussian-diag", "gaussian-shared", "product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_blocks_are_those_of_their_parts(model, small_blocks, x64):
     """Sums and scores of several blocks are those of parts below a block, under vmap."""
@@ -131,6 +134,7 @@ def test_a_program_serves_any_number_of_rows(model):
     assert predict.out_avals[0].ndim == 1
 
 
+@pytest.mark.slow("kernels")
 @pytest.mark.parametrize(
     "clf",
     [KERNELS, gcf.SoftmaxRegression(K, l2=0.1), gcf.qda(K), gcf.gaussian_nb(K)],
@@ -159,7 +163,7 @@ def learned_and_scored(clf, x, y, query):
     return gcf.log_posterior(gcf.fit(clf, x, y), query)
 
 
-@pytest.mark.slow("softmax")
+@pytest.mark.slow("softmax", "kernels", "lda", "qda")
 @pytest.mark.parametrize(
     "clf",
     [KERNELS, gcf.SoftmaxRegression(K, l2=0.1), gcf.qda(K), gcf.lda(K), gcf.gaussian_nb(K)],

@@ -39,7 +39,7 @@ def error(found):
     return found.std(0, ddof=1) / SETS**0.5
 
 
-@pytest.mark.slow("product", "gaussian-diag", "poisson")
+@pytest.mark.slow("product", "gaussian-diag", "poisson", "categorical-unequal")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_by_folds_a_level_is_kept(model):
     found = shares(model, lambda *given: gcf.cross_validate(*given, FOLDS, members=True))
@@ -57,7 +57,7 @@ def test_by_f_it_is_exact(name):
     assert (np.abs(found.mean(0) - LEVELS) <= 4 * error(found)).all()
 
 
-@pytest.mark.slow("poisson")
+@pytest.mark.slow("poisson", "categorical-unequal")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_distance_is_twice_the_fall_from_the_mode(model):
     x, y = model.example("float64")

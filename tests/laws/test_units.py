@@ -90,7 +90,15 @@ def posterior(clf, x, y):
     return params, np.exp(gcf.log_posterior(params, x[:13]))
 
 
-@pytest.mark.slow("independent-kernels--100", "softmax--100", "softmax--64", "softmax-64")
+@pytest.mark.slow(
+    "independent-kernels--100",
+    "softmax--100",
+    "softmax--64",
+    "softmax-64",
+    "independent-kernels--64",
+    "kernels--100",
+    "softmax-100",
+)
 @pytest.mark.parametrize("power", [-100, -64, 64, 100])
 @pytest.mark.parametrize("name", SAME)
 def test_extreme_powers_of_two_change_nothing(name, power):
@@ -104,7 +112,7 @@ def test_extreme_powers_of_two_change_nothing(name, power):
         assert params.steps == expected_params.steps
 
 
-@pytest.mark.slow("0.3-151", "ledoit-wolf-5")
+@pytest.mark.slow("0.3-151", "ledoit-wolf-5", "james-stein-151", "ledoit-wolf-151")
 @pytest.mark.parametrize("d", [5, 151])
 @pytest.mark.parametrize("shrinkage", [0.3, "ledoit-wolf", "james-stein"])
 def test_shrinkage_of_numbers_whose_fourth_powers_leave_the_dtype(shrinkage, d):
@@ -130,7 +138,14 @@ def test_separable_rows_are_so_in_every_unit(power):
 
 
 @pytest.mark.slow(
-    "mixture--100", "mixture--64", "mixture-64", "softmax-quadratic--100", "softmax-quadratic-64"
+    "mixture--100",
+    "mixture--64",
+    "mixture-64",
+    "softmax-quadratic--100",
+    "softmax-quadratic-64",
+    "mixture-100",
+    "prior--100",
+    "softmax-quadratic--64",
 )
 @pytest.mark.parametrize("power", [-100, -64, 64, 100])
 @pytest.mark.parametrize("name", SAME_OR_NAN)
@@ -150,6 +165,7 @@ def test_columns_may_be_of_units_far_apart(name):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow("1e-14-naive")
 @pytest.mark.parametrize("clf", PRESETS, ids=["lda", "qda", "naive"])
 @pytest.mark.parametrize("unit", [1e-14, 1e-17, 1e-20, 1e-23, 1e-37])
 def test_units_whose_squares_float32_cannot_hold(clf, unit):

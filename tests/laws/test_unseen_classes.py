@@ -53,6 +53,7 @@ CASES = [(model, "fixed") for model in [*MODELS, *OTHERS]]
 CASES += [(model, prior) for model in SOME for prior in CLASS_PRIORS if prior != "fixed"]
 
 
+@pytest.mark.slow("directions-smooth-fixed", "kernels-fixed", "product-fixed")
 @pytest.mark.parametrize(("model", "prior"), CASES, ids=str)
 def test_a_density_that_nothing_determines_is_never_the_most_probable(model, prior):
     x, y = without_class(model)
@@ -72,6 +73,7 @@ def test_a_density_that_nothing_determines_is_never_the_most_probable(model, pri
     np.testing.assert_array_equal(found.undetermined, expected)
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("shared", [False, True])
 def test_every_road_and_door_agrees(shared):
     x, y = without_class(Model("gaussian", gcf.Gaussian(), reals))

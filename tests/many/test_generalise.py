@@ -81,6 +81,7 @@ def test_an_offset_of_all_rows_costs_no_precision(clf):
     np.testing.assert_allclose(found, want, rtol=1e-4)
 
 
+@pytest.mark.slow("float64")
 def test_classes_that_are_far_apart(dtype):
     """Scores about the centre of the classes have lost the digits of the rows between them."""
     x, y, folds = rows()
@@ -121,6 +122,7 @@ def test_permutations_are_those_of_sliding_and_p_values_count_them():
         assert (found.p_corrected >= found.p_value).all()
 
 
+@pytest.mark.slow("1")
 @pytest.mark.parametrize("batch_size", [1, 2, 5, 7])
 def test_batches_change_nothing(batch_size):
     x, y, folds = rows()

@@ -84,6 +84,7 @@ def test_as_cross_validations(name, dtype):
 PEERS = {"lda": LinearDiscriminantAnalysis("lsqr"), "nb": GaussianNB(var_smoothing=0)}
 
 
+@pytest.mark.slow("nb")
 @pytest.mark.parametrize("name", PEERS)
 def test_three_places_as_scikit_learn(name):
     """With two permutations, of which each place sees the same."""

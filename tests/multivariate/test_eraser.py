@@ -117,6 +117,7 @@ def test_under_vmap_jit_and_grad():
     assert np.isfinite(slope).all()
 
 
+@pytest.mark.slow
 def test_a_linear_probe_of_digits_sees_nothing_and_qda_something():
     x, y = load_digits(return_X_y=True)
     x = x.astype(np.float32)

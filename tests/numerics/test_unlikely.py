@@ -123,6 +123,7 @@ def test_threads_do_not_share_what_is_left_out():
     np.testing.assert_allclose(found["g"], jax.jit(g)(x))
 
 
+@pytest.mark.slow("lda", "qda")
 @pytest.mark.parametrize("preset", [gcf.lda, gcf.qda, gcf.gaussian_nb])
 def test_a_fit_to_usual_rows_is_one_program(preset):
     rng = np.random.default_rng(0)

@@ -49,6 +49,9 @@ def some_folds(y):
     "float64-gaussian-shared",
     "float64-mixture",
     "float64-product",
+    "float32-categorical-unequal",
+    "float64-categorical-unequal",
+    "float64-gaussian-diag",
 )
 @pytest.mark.parametrize("model", [*MODELS, *MIXTURES, *WITH_HOLES], ids=str)
 def test_as_refits(model, dtype):
@@ -71,7 +74,7 @@ def test_as_refits(model, dtype):
     )
 
 
-@pytest.mark.slow("product")
+@pytest.mark.slow("product", "categorical-unequal")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     x, y = model.example("float64", n=31)
@@ -91,6 +94,12 @@ def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     "float32-qda",
     "float32-target",
     "float32-unbiased",
+    "float32-unshrunk",
+    "float64-lda-shrunk",
+    "float64-qda",
+    "float64-qda-shrunk",
+    "float64-unbiased",
+    "float64-unshrunk",
 )
 @pytest.mark.parametrize(
     "clf",
@@ -222,6 +231,7 @@ def test_softmax_regression_too(x64):
     np.testing.assert_allclose(found, refits(clf, x, y, folds), atol=1e-6)
 
 
+@pytest.mark.slow("float64")
 def test_which_documents_are_left_out_exactly(dtype):
     """All of whole numbers; with weights, none whose words are nearly all there is of them."""
     rng = np.random.default_rng(0)

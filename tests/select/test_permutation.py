@@ -192,6 +192,7 @@ def test_p_values_count_what_is_as_good(metric, dtype):
         assert round(float(count[0])) == sum(others) + 1
 
 
+@pytest.mark.slow("0.3")
 @pytest.mark.parametrize("shrinkage", [0.3, "james-stein"])
 def test_a_feature_that_the_labels_explain(shrinkage, x64):
     """Its variance within classes loses its digits, so the labels as given are refitted."""

@@ -129,6 +129,7 @@ def test_nullable_integers_and_truth_values_come_back_as_they_are(library):
         estimators.GaussianNB().fit(x[:3], ["a", np.nan, "b"])
 
 
+@pytest.mark.slow("MixtureDiscriminant")
 @pytest.mark.parametrize("one", PRIORS)
 def test_a_prior_with_labels_is_read_by_label(one):
     x, number = data()
@@ -324,6 +325,7 @@ def test_no_more_axes_than_there_are():
         estimators.LinearDiscriminant(n_components=7).fit(x, y)
 
 
+@pytest.mark.slow("QuadraticDiscriminant-5")
 @pytest.mark.parametrize(
     ("one", "d"), [(estimators.LinearDiscriminant, 37), (estimators.QuadraticDiscriminant, 5)]
 )

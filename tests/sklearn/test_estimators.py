@@ -222,6 +222,7 @@ def test_missing_cells_are_integrated_out(covariance, shared, x64):
         plain.fit(x[:1].repeat(9, 0) * 0 + 1, y[[0, 60, 120] * 3]).predict(x)
 
 
+@pytest.mark.slow("list")
 @pytest.mark.parametrize("made", [list, pd.Series, pd.array, pd.Categorical])
 def test_a_missing_string_is_no_class(made):
     x, y = np.arange(6.0)[:, None], made(["no", "no", None, "yes", "yes", "yes"])
@@ -244,6 +245,7 @@ def test_samples_and_densities(one):
     np.testing.assert_allclose(found.class_prior_.sum(), 1)
 
 
+@pytest.mark.slow("MixtureDiscriminant", "SoftmaxRegression")
 @pytest.mark.parametrize("one", CLASSES)
 def test_fitted_state_is_numpy_and_survives_a_pickle(one):
     x, y = data()

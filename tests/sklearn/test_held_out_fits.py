@@ -41,7 +41,7 @@ def by_the_core(estimator, x, y, w):
     return found, log_p, p
 
 
-@pytest.mark.slow(*SLOW)
+@pytest.mark.slow("GaussianNB", "LinearDiscriminant", "RegularizedDiscriminant")
 @pytest.mark.parametrize("one", CLASSES)
 def test_numbers_are_those_of_the_core(one):
     x, y = data(61)
@@ -278,6 +278,7 @@ def test_words_that_are_present_count_once(how):
         assert not hasattr(found, "coef_")
 
 
+@pytest.mark.slow
 def test_a_calibration_never_reverses_the_classes():
     """Without signal, held-out posteriors of stratified folds are worse than none."""
     rng = np.random.default_rng(0)

@@ -236,6 +236,7 @@ def test_predictions_of_a_stream_are_those_of_its_rows(name, tmp_path, x64):
         next(predict_batches(params, table.drop_columns(names[0]), schema))
 
 
+@pytest.mark.slow("mixture")
 @pytest.mark.parametrize("name", ["shared", "mixture"])
 def test_streams_take_calibrated_posteriors_and_p_values(name, x64):
     families = FAMILIES | {"mixture": (gcf.Mixture(gcf.Gaussian(), 2), "a b")}

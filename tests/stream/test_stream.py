@@ -40,6 +40,7 @@ def test_numpy_sums_what_jax_sums(name):
     assert mine.weight == TABLE["w"][labelled].sum()
 
 
+@pytest.mark.slow("by column", "naive by column")
 @pytest.mark.parametrize("name", ["lda", "mixed", "words", *JAX_ALONE])
 def test_parts_add_up_whatever_the_cut(name):
     clf, schema, table = told(name)
@@ -70,6 +71,7 @@ def test_a_part_of_no_rows_changes_nothing(name):
         fit_batches(clf, [], schema)
 
 
+@pytest.mark.slow("float32-by column", "float32-lda", "float64-by column", "float64-lda")
 @pytest.mark.parametrize("name", [*MODELS, *JAX_ALONE])
 def test_estimates_are_those_of_the_rows(name, dtype):
     clf, schema, table = told(name)
@@ -271,6 +273,12 @@ def test_labels_and_weights_of_rows_that_do_not_count():
         gcf.partial(schema.model(), schema, table, part_id="p")
 
 
+@pytest.mark.slow(
+    "family0-0.5-0.5, expected a",
+    "family1--7.5--7.5, expected a",
+    "family2-nan-None, expected a number",
+    "family3-3.0-3.0, expected a",
+)
 @pytest.mark.parametrize(
     "family, cell, expected",
     [

@@ -37,6 +37,7 @@ def test_notes_and_temperatures_tell_gains_from_none():
     assert np.isfinite([m.log_loss_calibrated for m in apart.models]).all()
 
 
+@pytest.mark.slow("True")
 @pytest.mark.parametrize("missing", [False, True])
 def test_p_values_of_the_best_model(missing, tmp_path):
     """They are those of `typicality`, here of LDA by sums, and by EM where a number is missing."""

@@ -180,6 +180,7 @@ def mixed_alone(monkeypatch):
         monkeypatch.setattr(comparison, name, lambda *given: [])
 
 
+@pytest.mark.slow("pandas")
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_compare(expected, container, mixed_alone):
     table = _with_labels(CONTAINERS[container]())
@@ -275,6 +276,7 @@ def test_names_of_any_kind(mixed_alone):
     assert [c.name for c in model.columns_] == [0, 1, (1, "b")]
 
 
+@pytest.mark.slow("ignore")
 @pytest.mark.parametrize("missing", ["ignore", "value"])
 def test_binned_numbers_are_categories_of_bins(missing, mixed_alone):
     from genclf.discretize import codes, quantile_edges
@@ -331,6 +333,7 @@ def test_kernel_densities_of_numbers(mixed_alone):
         MixedNB(kinds=kinds).partial_fit(table, Y, classes=LABELS)
 
 
+@pytest.mark.slow("pink")
 @pytest.mark.parametrize("seen", ["pink", None])
 def test_what_was_not_seen_is_no_evidence_at_any_door(seen, mixed_alone):
     """Three unseen categories do not make the rarest class certain."""

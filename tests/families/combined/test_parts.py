@@ -74,6 +74,7 @@ def test_what_a_product_asks_of_its_parts(x64):
     assert family.heuristics() == [] and family.plain().parts["flag"].alpha == 0
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("shared", [False, True])
 def test_independent_columns_are_univariate_models(shared, x64):
     rng = np.random.default_rng(0)

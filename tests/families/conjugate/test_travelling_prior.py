@@ -19,6 +19,7 @@ def rows(n=31):
     return rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + y[:, None], y
 
 
+@pytest.mark.slow("map-full", "map-spherical", "predictive-diag", "predictive-full")
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("inference", ["map", "predictive"])
@@ -53,8 +54,9 @@ def test_a_mean_of_another_shape_is_named():
         gcf.fit(gcf.Classifier(gcf.Gaussian(prior=prior), K), x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("shared", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("shared", [False, True])
 def test_one_row_of_each_new_digit_and_a_prior_of_the_others(shared):
     """Six digits tell how four others vary: log-loss of one row a class, beside two usual rules."""
     x, y = load_digits(return_X_y=True)

@@ -62,6 +62,7 @@ def evidence(clf, x, y):
     return clf.family.conjugate_prior(s.conditional).log_evidence(s.conditional)
 
 
+@pytest.mark.slow("full")
 @form
 def test_means_predictive_and_evidence_are_those_of_one_dense_gaussian(name):
     clf, between, within = model(name)
@@ -131,6 +132,7 @@ def test_numbers_left_to_the_data_are_the_moment_estimates(covariance):
     np.testing.assert_allclose(used.mean, np.linalg.solve(sum(known), weighted), rtol=1e-10)
 
 
+@pytest.mark.slow("diag", "full")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_em_finds_the_highest_evidence_that_an_optimiser_finds(covariance):
     clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True, prior=gcf.TwoCovariance()), K)
@@ -188,6 +190,7 @@ def test_means_vary_in_the_directions_of_between_alone():
     np.testing.assert_allclose(post.log_prob(mode), told, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_story_draws_means_from_standard_noise():
     clf, *_ = model("rank one")
     noise = np.random.default_rng(0).normal(size=(K, D))
@@ -202,6 +205,7 @@ def test_the_story_draws_means_from_standard_noise():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_unlabelled_rows_and_missing_cells_do_not_decrease_the_objective():
     clf, *_ = model("full")
     hidden = np.where(np.arange(len(Y)) % 3 == 0, -1, Y)
@@ -217,6 +221,7 @@ def test_unlabelled_rows_and_missing_cells_do_not_decrease_the_objective():
         np.testing.assert_allclose(covariance, WITHIN, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_differences():
     clf, *_ = model("full")
     s = gcf.stats(clf, X, Y)
@@ -354,6 +359,7 @@ def test_rounding_of_a_singular_between_is_no_other_direction():
     assert np.isfinite(np.asarray(found.objective)[: int(found.steps)]).all()
 
 
+@pytest.mark.slow("full")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_the_search_starts_from_numbers_of_any_form(covariance):
     ends = []
@@ -369,6 +375,7 @@ def test_the_search_starts_from_numbers_of_any_form(covariance):
     np.testing.assert_allclose(ends, ends[0], rtol=1e-6)
 
 
+@pytest.mark.slow("gaussian", "independent")
 @pytest.mark.parametrize(
     "family",
     [

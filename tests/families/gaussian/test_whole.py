@@ -58,6 +58,16 @@ def precision(request):
         yield request.param
 
 
+@pytest.mark.slow(
+    "float32-None-0.0",
+    "float32-None-10000.0",
+    "float32-None-4.0",
+    "float32-prior4-2.0",
+    "float64-None-0.0",
+    "float64-None-10000.0",
+    "float64-None-4.0",
+    "float64-prior4-2.0",
+)
 @pytest.mark.parametrize(
     ("prior", "apart"),
     [*((None, apart) for apart in (0.0, 2.0, 4.0, 1e4)), (gcf.NormalInverseWishart(), 2.0)],
@@ -84,6 +94,7 @@ def given(precision):
     }
 
 
+@pytest.mark.slow("float32-no labels", "float64-no labels")
 @pytest.mark.parametrize("name", given("float32"))
 def test_every_kind_of_label(name, precision):
     x, how = rows(precision), given(precision)[name]
@@ -97,6 +108,7 @@ def test_every_kind_of_label(name, precision):
         assert_same(run(steps(bad, **how)[0]), expected, RTOL[precision])
 
 
+@pytest.mark.slow("float64")
 def test_a_common_offset_costs_no_precision(precision):
     x = rows(precision, offset=1e5)
     exact = jnp.asarray(np.asarray(x, float) - 1e5, x.dtype)
@@ -109,6 +121,7 @@ def test_a_common_offset_costs_no_precision(precision):
     )
 
 
+@pytest.mark.slow("float64")
 def test_derivatives(precision):
     x, direction = rows(precision), jnp.asarray(RNG.normal(size=(N, D)).astype(precision))
     params = gcf.fit(gcf.lda(K), x, LABEL)
@@ -120,6 +133,7 @@ def test_derivatives(precision):
     assert_same(change(0), change(1), 20 * RTOL[precision])
 
 
+@pytest.mark.slow("float64")
 def test_members_of_a_batch_of_which_one_is_far(precision):
     x = jnp.stack([rows(precision, apart) for apart in (1.0, 3.0, 1e4)])
     params = jax.vmap(lambda x: gcf.fit(gcf.lda(K), x, LABEL))(x)
@@ -145,6 +159,7 @@ def test_rows_that_are_not_finite_or_too_large():
         jax.tree.map(np.testing.assert_array_equal, run(by_sums), run(by_rows))
 
 
+@pytest.mark.slow("float64")
 def test_em_is_that_by_rows(precision, monkeypatch):
     x = rows(precision)
     fitted = gcf.em(gcf.lda(K), x, HALF, key=jax.random.key(0), tol=1e-9)
@@ -158,6 +173,7 @@ def test_em_is_that_by_rows(precision, monkeypatch):
     np.testing.assert_allclose(one.scale, two.scale, 0, 10 * tol)
 
 
+@pytest.mark.slow("2.0")
 @pytest.mark.parametrize("apart", [2.0, 4.0])
 def test_features_that_are_nearly_equal_stay_so(apart):
     """The covariance of a difference of 1e-4 of the features, from float32 rows."""
@@ -198,6 +214,7 @@ def test_a_step_after_which_classes_are_far_apart(precision):
     np.testing.assert_allclose(*scatter, RTOL[precision])
 
 
+@pytest.mark.slow("0.5")
 @pytest.mark.parametrize("apart", [0.5, 2.0])
 def test_the_objective_of_correlated_features_in_float32(apart):
     """Of powers of one number: in float32 and in float64, by the same steps."""
