@@ -76,9 +76,13 @@ class Domain:
         return self.nan_where_invalid(value)
 
     def nan_where_invalid(self, value: object) -> Any:
-        """A traced value with NaN where it is outside the set; a concrete value unchanged."""
+        """A traced value with NaN where it is outside the set; a concrete value unchanged.
+
+        A concrete number of JAX is converted, since compiled code would trace its comparisons.
+        """
         if self.valid is None or not isinstance(value, Tracer):
-            return value
+            is_number = self.valid is not None and isinstance(value, jax.Array) and not value.ndim
+            return value.item() if is_number else value  # type: ignore[attr-defined]
         if not jnp.issubdtype(value.dtype, jnp.floating):
             value = value.astype(jnp.result_type(float))
         return jnp.where(self.valid(value), value, jnp.nan)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Bool, Float, Int, PyTree
 
 from genclf.arguments.domains import shown
@@ -194,21 +193,14 @@ def check_hyperparameters(clf: Any, d: Any = None, name: str = "clf") -> Any:
             f"{name} is {shown(clf)}, expected a Classifier, such as genclf.lda(num_classes=3)"
             f"{hint}"
         )
-    clf = jax.tree.map(_scalar_on_host, clf)
-    wrong = invalid_fields(clf) or clf.problems(d)
+    wrong = invalid_fields(clf) or (clf := nan_where_invalid(clf)).problems(d)
     if wrong:
         if has_distributions(clf):
             wrong.append("only genclf.bayes.story takes distributions of numpyro")
         raise ValueError("; ".join(wrong))
     if all(isinstance(leaf, bool | int | float) for leaf in jax.tree.leaves(clf)):
         _valid_models.keep(clf, here)
-    return nan_where_invalid(clf)
-
-
-def _scalar_on_host(leaf: Any) -> Any:
-    """A concrete number of JAX as one of NumPy: compiled code would trace its comparisons."""
-    is_known = isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
-    return np.asarray(leaf) if is_known and leaf.ndim == 0 else leaf
+    return clf
 
 
 def has_distributions(clf: object) -> bool:

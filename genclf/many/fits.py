@@ -168,31 +168,30 @@ def predict_many(
     return over_chunks(of_chunk, count, size.chunk)
 
 
-def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Progress | None) -> PyTree:
-    x, y, _ = stack.data
-    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), x)
+def _fits(clf: Model, stack: Stack, *how: Any) -> PyTree:
+    one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stack.data[0])
     if not has_statistics(clf, one):
-        return _mapped(fitted, clf, stack, batch_size, progress)
-    size = sizes(len(y), stack.data, batch_size, clf)
+        return _mapped(fitted, clf, stack, *how)
 
-    def estimates(first: Array) -> PyTree:
+    def estimates(first: Array, size: Sizes) -> PyTree:
         # Two programs: in a single one, XLA would recompute the statistics wherever they are used.
         return _estimates(clf, _of_members(sums, (clf,), stack.data, first, size), size)
 
-    return over_chunks(estimates, len(y), size.chunk, progress)
+    return _over_stack(estimates, clf, stack, *how)
 
 
-def _mapped(
-    function: Callable[..., PyTree],
-    clf: Model,
-    stack: Stack,
-    batch_size: int | None,
-    progress: Progress | None,
+def _mapped(function: Callable[..., PyTree], clf: Model, stack: Stack, *how: Any) -> PyTree:
+    return _over_stack(partial(_of_members, function, (clf,), stack.data), clf, stack, *how)
+
+
+def _over_stack(
+    of_chunk: Callable[..., PyTree], clf: Model, stack: Stack, batch_size: int | None, progress: Any
 ) -> PyTree:
-    count = len(stack.data[1])
-    size = sizes(count, stack.data, batch_size, clf)
-    of_chunk = lambda first: _of_members(function, (clf,), stack.data, first, size)  # noqa: E731
-    return over_chunks(of_chunk, count, size.chunk, progress)
+    """The results for all data sets of a stack."""
+    padded = len(stack.data[1])
+    size = sizes(padded, stack.data, batch_size, clf)
+    count = padded if stack.indices is None else len(stack.indices)
+    return over_chunks(lambda first: of_chunk(first, size), count, size.chunk, progress)
 
 
 @partial(compiled, static_argnums=(0, 4), fast_compile=2**14)
@@ -215,7 +214,7 @@ def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack],
     if packed[0].indices is None:
         return found[0]
     index = np.concatenate([stack.indices for stack in packed if stack.indices is not None])
-    back = np.unique(index, return_index=True)[1]
+    back = np.argsort(index)
     xp = jnp if is_traced(found) else np  # jnp would compile it for each number of data sets
     return jax.tree.map(lambda *a: jax.device_put(xp.concatenate(a)[back]), *found)
 

@@ -28,13 +28,12 @@ class Stack(NamedTuple):
     """Data sets of one shape.
 
     Attributes:
-        indices: the numbers of these data sets, (M,), perhaps the last one several times; None if
-            the stack holds all.
+        indices: the numbers of these data sets, (L,); None if the stack holds all.
         data: the arguments of `fit` after the model: x (M, n, ...), y (M, n) or (M, n, K), and
-            weights (M, n) or None.
+            weights (M, n) or None; data sets after the first L are copies.
     """
 
-    indices: Int[np.ndarray, "M"] | None
+    indices: Int[np.ndarray, "L"] | None
     data: tuple[PyTree, Array, Array | None]
 
 
@@ -136,8 +135,7 @@ def _check_alike(given: list[tuple]) -> None:
 
 
 def _stack(given: list[tuple], index: np.ndarray, size: int) -> Stack:
-    index = with_copies(index)
-    xs, ys, ws = zip(*(given[i] for i in index), strict=True)
+    xs, ys, ws = zip(*(given[i] for i in with_copies(index)), strict=True)
     x = as_arrays(jax.tree.map(lambda *a: stacked(a, size), *xs), "x")
     y, weights = as_arrays(stacked(ys, size), "y"), None
     if min(map(len, ys)) < size or any(w is not None for w in ws):

@@ -13,7 +13,6 @@ from jaxtyping import Array, Float, PyTree
 
 from genclf.arguments.sharding import compiled
 from genclf.classifier.model import Model
-from genclf.numerics.namespace import is_traced
 from genclf.numerics.sizes import padded_size
 from genclf.select.chunks import Progress, Sizes, map_chunk, over_chunks, sizes
 from genclf.select.data import Data
@@ -94,21 +93,14 @@ def at_all_places(
     scores: Callable[..., PyTree],
     *permuted: Permutations,
 ) -> PyTree:
-    """`scores` at all places, with about `each` numbers in memory at a place.
-
-    A program is for one number of places, of which there are few: the last place is copied.
-    """
-    count, traced = len(jax.tree.leaves(places)[0]), is_traced(given.clf, given.data, permuted)
-    padded = count if traced else padded_size(count)
-    at_last = np.minimum(np.arange(padded), count - 1)
-    stacked = jax.ShapeDtypeStruct((padded, each), jnp.float32)
-    size = sizes(padded, stacked, given.batch_size, (given.data, permuted))
-    where = given.clf, given.data, jax.tree.map(lambda a: jnp.asarray(a[at_last]), places), permuted
+    """`scores` at all places, with about `each` numbers in memory at a place."""
+    count = len(jax.tree.leaves(places)[0])
+    number = np.minimum(np.arange(padded_size(count)), count - 1)  # few sizes, for few programs
+    stacked = jax.ShapeDtypeStruct((len(number), each), jnp.float32)
+    size = sizes(len(number), stacked, given.batch_size, (given.data, permuted))
+    where = given.clf, given.data, jax.tree.map(lambda a: jnp.asarray(a[number]), places), permuted
     of_chunk = partial(_at_places, at, given.function, scores, size, *where)
-    found = over_chunks(of_chunk, max(count, size.chunk), size.chunk, given.progress)
-    if count >= size.chunk:
-        return found
-    return jax.tree.map(lambda a: jax.device_put(np.asarray(a)[:count]), found)
+    return over_chunks(of_chunk, count, size.chunk, given.progress)
 
 
 @partial(compiled, static_argnums=(0, 1, 2, 3))

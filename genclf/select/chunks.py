@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -68,12 +69,13 @@ def over_chunks(
 
     Args:
         function: a compiled function from the number of a chunk's first member to its results.
-        count: number of members, at least `size`.
-        size: number of members of a chunk.
+        count: number of members, of which the results are.
+        size: number of members of a chunk; there may be more than `count`.
         progress: called after each chunk, in the thread of the caller.
     """
-    if count == size:
-        return function(jnp.int32(0))
+    if count <= size:
+        found = function(jnp.int32(0))
+        return found if count == size else jax.tree.map(partial(_first, count), found)
     starts = [*range(0, count - size, size), count - size]  # the last chunk overlaps the one before
     in_double = jnp.result_type(float) == jnp.float64  # thread-local, so each thread sets it
 
@@ -90,6 +92,11 @@ def over_chunks(
     if progress is not None:
         progress(count, count)
     return _joined(parts, starts, size)
+
+
+def _first(count: int, a: Array) -> Array:
+    """The first members; jnp would compile it for each number."""
+    return a[:count] if isinstance(a, Tracer) else jax.device_put(np.asarray(a)[:count])
 
 
 def _joined(parts: list[PyTree], starts: list[int], size: int) -> PyTree:
