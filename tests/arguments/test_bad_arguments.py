@@ -55,7 +55,9 @@ def outcomes():
     return {tuple(case): found for case, found in json.loads(done.stdout.splitlines()[-1])}
 
 
-@pytest.mark.slow("text.Vocabulary.counts", "text.learn_vocabulary", "text.Vocabulary")
+@pytest.mark.slow(
+    "text.Vocabulary.counts", "text.learn_vocabulary", "text.Vocabulary", "text.Vocabulary.presence"
+)
 @pytest.mark.parametrize("name", attack_tools.RIGHT)
 def test_what_is_wrong_is_named_and_what_is_not_is_taken(outcomes, name):
     asked = {case: found for case, found in outcomes.items() if case[0] == name}

@@ -73,7 +73,7 @@ def counting(monkeypatch):
     return counts
 
 
-@pytest.mark.slow("fit_gradient")
+@pytest.mark.slow("fit_gradient", "certify", "searchlight")
 @pytest.mark.parametrize("name", CALLS)
 def test_each_argument_is_checked_once(monkeypatch, name):
     params, stats = gcf.fit(CLF, X, Y), gcf.stats(CLF, X, Y)

@@ -34,6 +34,7 @@ def test_blocks_reduce_the_scores_as_numpy_does(fitted):
     np.testing.assert_allclose(joint[rest, label[rest]], best, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow("gaussian_nb")
 def test_leading_axes_and_maps(fitted):
     params, x = fitted
     folded = x[: 2 * 1493].reshape(2, 1493, D)

@@ -113,7 +113,7 @@ FITS = {
 }
 
 
-@pytest.mark.slow("few rows", "diagonal", "maximum likelihood", "single precision")
+@pytest.mark.slow("few rows", "diagonal", "maximum likelihood", "single precision", "identity")
 @pytest.mark.parametrize(("rules", "dtype", "n"), FITS.values(), ids=FITS)
 def test_a_fit_class_by_class_is_the_estimate_from_statistics(rules, dtype, n, monkeypatch):
     """Classes have few rows, many, none, and a feature that does not vary."""
@@ -187,6 +187,7 @@ def test_statistics_streams_and_files_have_the_params(tmp_path):
         gcf.save(tmp_path / "broken.safetensors", replace(params, conditional=broken))
 
 
+@pytest.mark.slow("rules0")
 @pytest.mark.parametrize("rules", [{}, {"shared": True}, {"ridge": 0.1}])
 def test_features_that_do_not_vary_change_no_posterior(rules):
     """They are no directions either, so the variance of the others is the mean without them."""

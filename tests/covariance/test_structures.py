@@ -153,7 +153,9 @@ def test_stationary_noise_is_learned_from_few_rows():
     assert auc["toeplitz"] > auc["plain"] + 0.02
 
 
-@pytest.mark.slow("one channel", "one time", "no taper", "lowest rank", "highest rank", "toeplitz")
+@pytest.mark.slow(
+    "one channel", "one time", "no taper", "lowest rank", "highest rank", "toeplitz", "low rank"
+)
 def test_resampling_is_refitting(given):
     structure, _ = given
     with jax.enable_x64(True):

@@ -48,7 +48,18 @@ def nearest(params, far):
         yield lengths.index(min(lengths))
 
 
-@pytest.mark.slow("float32-mixture", "float32-product", "float64-mixture", "float64-product")
+@pytest.mark.slow(
+    "float32-mixture",
+    "float32-product",
+    "float64-mixture",
+    "float64-product",
+    "float32-kernels",
+    "float32-naive",
+    "float32-rda",
+    "float64-kernels",
+    "float64-naive",
+    "float64-rda",
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_far_rows_have_a_class(name, dtype):
     x, y, far = rows(dtype)
@@ -75,7 +86,9 @@ def exactly(a):
     return np.vectorize(lambda cell: Fraction(float(cell)), otypes=[object])(a)
 
 
-@pytest.mark.slow("float32-full-shared", "float64-full-shared")
+@pytest.mark.slow(
+    "float32-full-shared", "float64-full-shared", "float32-full-own", "float64-full-own"
+)
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_far_rows_with_missing_cells_have_a_class(covariance, shared, dtype):
@@ -102,6 +115,7 @@ def test_far_rows_with_missing_cells_have_a_class(covariance, shared, dtype):
     assert gcf.predict(params, far)[0] == -1
 
 
+@pytest.mark.slow("float32-full", "float64-full")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_shared_scores_of_rows_with_holes_are_linear_however_far(covariance, dtype):
     """Squared distances would differ by less than their rounding."""
@@ -136,6 +150,7 @@ def test_a_feature_without_a_part_has_none_however_far(dtype):
     np.testing.assert_allclose(gcf.log_posterior(params, row), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow("float32-diag", "float64-diag")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_densities_of_student_t_are_finite_however_far(covariance, dtype):
     """In exact arithmetic `log q` is a logarithm of a fraction."""

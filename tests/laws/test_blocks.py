@@ -56,6 +56,7 @@ def test_moments_are_those_of_numpy(n, covariance, shared, dtype):
             assert error <= tolerance * np.abs(right).max()
 
 
+@pytest.mark.slow("float32-diag", "float64-diag")
 @pytest.mark.parametrize("covariance", ["full", "diag"])
 def test_a_rare_class_whose_first_row_is_far_off(covariance, dtype):
     x, y = BY_NAME["gaussian"].example(dtype, n=MANY)
@@ -120,7 +121,7 @@ def test_many_rows_are_scored_as_few(name, x64):
         assert_close(found, np.asarray(function(params, take(x, rows))), 1e-13)
 
 
-@pytest.mark.slow("diag-0", "spherical-0")
+@pytest.mark.slow("diag-0", "spherical-0", "diag-3")
 @pytest.mark.parametrize("far", [0, 3, 1e4])
 @pytest.mark.parametrize("covariance", ["diag", "spherical"])
 def test_products_are_used_where_they_are_precise(covariance, far):

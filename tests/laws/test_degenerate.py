@@ -240,7 +240,7 @@ def rows_in_few_directions(dtype=np.float64, n=15, d=31, seed=0):
     return rng.standard_normal((n, d)).astype(dtype), np.arange(n) % K
 
 
-@pytest.mark.slow("lda-31", "qda-31")
+@pytest.mark.slow("lda-31", "qda-31", "qda-7")
 @pytest.mark.parametrize("d", [7, 31])
 @BOTH
 def test_repeated_rows_are_weights_where_nothing_varies(preset, d, x64):

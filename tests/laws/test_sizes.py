@@ -124,6 +124,7 @@ def exported(function, *args):
     return export.export(jax.jit(function))(*rows)
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_a_program_serves_any_number_of_rows(model):
     x, y = model.example("float32")
@@ -134,7 +135,7 @@ def test_a_program_serves_any_number_of_rows(model):
     assert predict.out_avals[0].ndim == 1
 
 
-@pytest.mark.slow("kernels")
+@pytest.mark.slow("kernels", "qda", "softmax")
 @pytest.mark.parametrize(
     "clf",
     [KERNELS, gcf.SoftmaxRegression(K, l2=0.1), gcf.qda(K), gcf.gaussian_nb(K)],
@@ -150,6 +151,7 @@ def test_a_served_program_answers_as_predict_does(clf):
         )
 
 
+@pytest.mark.slow("product")
 @pytest.mark.parametrize("model", [*MODELS, *HIDDEN], ids=str)
 def test_a_program_learns_from_any_number_of_rows(model):
     x, y = model.example("float32")

@@ -39,6 +39,7 @@ def close(found, expected, *data):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * 3 * ROWS * scale, err_msg=name)
 
 
+@pytest.mark.slow("full")
 @CLASSIFIERS
 @given(a=DATA, b=DATA)
 def test_merge_commutes(clf, a, b):

@@ -51,6 +51,7 @@ def test_compiled_as_interpreted(model):
     assert_close(interpreted, compiled, TOLERANCE)
 
 
+@pytest.mark.slow("product")
 @every_model
 def test_mapped_as_one_by_one(model, many):
     x, y = many

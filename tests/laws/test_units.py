@@ -146,6 +146,7 @@ def test_separable_rows_are_so_in_every_unit(power):
     "mixture-100",
     "prior--100",
     "softmax-quadratic--64",
+    "prior--64",
 )
 @pytest.mark.parametrize("power", [-100, -64, 64, 100])
 @pytest.mark.parametrize("name", SAME_OR_NAN)

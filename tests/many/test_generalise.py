@@ -37,9 +37,7 @@ def by_loops(clf, x, y, folds, metric, weights=None):
     return found
 
 
-@pytest.mark.slow(
-    but=("lda-balanced_accuracy", "lda-auc", "qda-auc", "low rank-log_loss", "softmax-log_loss")
-)
+@pytest.mark.slow(but=("lda-auc", "qda-auc", "low rank-log_loss"))
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "auc", "log_loss"])
 @pytest.mark.parametrize(
     "clf",
@@ -72,6 +70,7 @@ def test_weights_rows_always_trained_on_and_rows_not_used():
         np.testing.assert_allclose(found.score, want, 1e-9)
 
 
+@pytest.mark.slow("clf0")
 @pytest.mark.parametrize("clf", [gcf.lda(K), gcf.Classifier(gcf.Gaussian("diag", shared=True), K)])
 def test_an_offset_of_all_rows_costs_no_precision(clf):
     x, y, folds = rows()
@@ -122,7 +121,7 @@ def test_permutations_are_those_of_sliding_and_p_values_count_them():
         assert (found.p_corrected >= found.p_value).all()
 
 
-@pytest.mark.slow("1")
+@pytest.mark.slow("1", "2")
 @pytest.mark.parametrize("batch_size", [1, 2, 5, 7])
 def test_batches_change_nothing(batch_size):
     x, y, folds = rows()

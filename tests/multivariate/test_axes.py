@@ -144,6 +144,7 @@ def groups(name):
     return rng.normal(size=(n, d)) + 0.4 * rng.normal(size=(k, d))[y], y, k
 
 
+@pytest.mark.slow("wide")
 @pytest.mark.parametrize("name", SHAPES)
 def test_manova_as_statsmodels(name, x64):
     x, y, k = groups(name)
@@ -198,6 +199,7 @@ def test_manova_where_rows_are_too_few():
         gcf.manova(gcf.stats(gcf.gaussian_nb(k), x, y))
 
 
+@pytest.mark.slow("float64")
 def test_manova_where_a_covariance_is_singular(dtype):
     x, y, k = groups("many")
     of_class = np.where(y == 0, 1.0, x[:, 3])

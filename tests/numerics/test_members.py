@@ -48,7 +48,7 @@ def test_nested_and_differentiated(few):
     assert_close(jax.hessian(of_sum[0])(x), jax.hessian(of_sum[1])(x), 0)
 
 
-@pytest.mark.slow("lda")
+@pytest.mark.slow("lda", "qda")
 @pytest.mark.parametrize("preset", [gcf.lda, gcf.qda, gcf.gaussian_nb])
 def test_fits_do_not_depend_on_how_many_are_computed_at_once(preset, monkeypatch):
     rng = np.random.default_rng(0)

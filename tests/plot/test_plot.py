@@ -131,7 +131,7 @@ def owns_figure(name):
     return "ax" not in inspect.signature(getattr(plot, name.split("-")[0])).parameters
 
 
-@pytest.mark.slow("boundary")
+@pytest.mark.slow("boundary", "boundary-qda")
 @pytest.mark.parametrize("name", FIGURES)
 def test_pictures(name, fits, tmp_path, plain):
     """Text is left out: its pixels depend on the version of a font library."""

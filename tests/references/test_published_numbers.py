@@ -32,6 +32,7 @@ def test_vowel(model, train, test, dtype):
     assert errors(params, vowel.x_test.astype(dtype), vowel.y_test) == test
 
 
+@pytest.mark.slow("breast_cancer-expected2")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("iris", (3, 3, 6)), ("wine", (0, 1, 2)), ("breast_cancer", (20, 14, 34))],

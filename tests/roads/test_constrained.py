@@ -122,7 +122,14 @@ def test_errors():
         gcf.solve_constrained(lambda t: -(t**2).sum(), None, jnp.arange(3))
 
 
-@pytest.mark.slow("prior-diag-4", "prior-full-4")
+@pytest.mark.slow(
+    "prior-diag-4",
+    "prior-full-4",
+    "likelihood-diag-4",
+    "likelihood-full-4",
+    "prior-diag-61",
+    "prior-full-61",
+)
 @pytest.mark.parametrize("n", [4, 61])
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("name", ["likelihood", "ridge", "prior"])

@@ -74,7 +74,7 @@ def test_as_refits(model, dtype):
     )
 
 
-@pytest.mark.slow("product", "categorical-unequal")
+@pytest.mark.slow("product", "categorical-unequal", "gaussian-shared")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     x, y = model.example("float64", n=31)
@@ -100,6 +100,7 @@ def test_leaving_one_out_is_a_fold_for_each_row(model, x64):
     "float64-qda-shrunk",
     "float64-unbiased",
     "float64-unshrunk",
+    "float64-lda",
 )
 @pytest.mark.parametrize(
     "clf",

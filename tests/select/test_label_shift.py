@@ -176,6 +176,7 @@ def test_a_calibrated_model_takes_its_own_posteriors_of_held_out_rows(overconfid
     np.testing.assert_allclose(moved, expected, atol=1e-9)
 
 
+@pytest.mark.slow("confusion")
 @pytest.mark.parametrize("method", ["likelihood", "confusion"])
 def test_the_interval_is_that_of_bootstrap_samples(method, overconfident, x64):
     _, calibrated, cv, y, x, labels = overconfident

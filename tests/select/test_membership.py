@@ -70,6 +70,7 @@ def by_folds(clf, weights=None):
     return total / (1 + np.bincount(Y, w))
 
 
+@pytest.mark.slow("True-lda", "True-nb")
 @pytest.mark.parametrize("clf", [gcf.lda(K), gcf.gaussian_nb(K)], ids=["lda", "nb"])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_by_folds_it_is_the_rank_among_held_out_members(clf, weighted):

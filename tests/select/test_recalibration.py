@@ -283,6 +283,7 @@ def test_sparse_rows_too():
     np.testing.assert_allclose(gcf.log_posterior(found, rows), expected, atol=1e-10)
 
 
+@pytest.mark.slow("True")
 @pytest.mark.parametrize("bias", [True, False])
 def test_classes_that_are_apart_have_no_calibration(bias):
     """No row is on the wrong side: the numbers are finite, and say so, also of the nested folds."""

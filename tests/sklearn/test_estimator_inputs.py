@@ -165,6 +165,7 @@ def test_the_core_does_not_read_labels_of_priors(prior):
     assert re.match(message, PROBABILITIES.problem(prior, "class_prior"))  # of with_prior
 
 
+@pytest.mark.slow("MixtureDiscriminant")
 @pytest.mark.parametrize("one", CLASSES)
 def test_a_row_without_a_posterior_is_no_class(one):
     x, y = data()

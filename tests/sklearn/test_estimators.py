@@ -98,7 +98,7 @@ def test_check_estimator(one):
     assert failed == BY_DESIGN.get(one, {}).keys()
 
 
-@pytest.mark.slow("MixtureDiscriminant", "SoftmaxRegression")
+@pytest.mark.slow("MixtureDiscriminant", "SoftmaxRegression", "LinearDiscriminant")
 @pytest.mark.parametrize("one", CLASSES)
 @pytest.mark.filterwarnings("ignore")
 def test_checks_that_are_left_out_by_default(one):

@@ -41,7 +41,15 @@ def by_the_core(estimator, x, y, w):
     return found, log_p, p
 
 
-@pytest.mark.slow("GaussianNB", "LinearDiscriminant", "RegularizedDiscriminant")
+@pytest.mark.slow(
+    "GaussianNB",
+    "LinearDiscriminant",
+    "RegularizedDiscriminant",
+    "GenerativeClassifier",
+    "MixtureDiscriminant",
+    "QuadraticDiscriminant",
+    "SoftmaxRegression",
+)
 @pytest.mark.parametrize("one", CLASSES)
 def test_numbers_are_those_of_the_core(one):
     x, y = data(61)
@@ -196,6 +204,7 @@ def test_posteriors_without_a_calibration_stay_as_they_are():
     np.testing.assert_array_equal(found.predict_proba(x), plain.predict_proba(x))
 
 
+@pytest.mark.slow("QuadraticDiscriminant1")
 @pytest.mark.parametrize(
     "one",
     [

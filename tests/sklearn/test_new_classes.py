@@ -79,6 +79,7 @@ def test_a_table_gets_classes_too():
     assert (kept[:, list(found.classes_).index("q")] == 0).all()
 
 
+@pytest.mark.slow("MixtureDiscriminant")
 @pytest.mark.parametrize("name", GENERATIVE)
 def test_what_cannot_change_says_so(name):
     x, y = np.floor(X[:60] / 6), Y[:60] % 2
@@ -94,6 +95,13 @@ def test_what_cannot_change_says_so(name):
         found.forget(x, np.full(60, 7))
 
 
+@pytest.mark.slow(
+    "0-LinearDiscriminant",
+    "0-QuadraticDiscriminant",
+    "100.0-GaussianNB",
+    "100.0-LinearDiscriminant",
+    "100.0-QuadraticDiscriminant",
+)
 @pytest.mark.parametrize("name", ["LinearDiscriminant", "QuadraticDiscriminant", "GaussianNB"])
 @pytest.mark.parametrize("far", [0, 100.0])
 def test_rows_that_were_learned_are_forgotten_one_by_one(name, far):

@@ -153,7 +153,10 @@ def test_what_cannot_be_scored_is_nan_as_in_jax(x64):
     np.testing.assert_array_equal(joint[:, 1], expected[:, 1])
 
 
-@pytest.mark.slow("family2-a holes-Gaussians of full covariance")
+@pytest.mark.slow(
+    "family2-a holes-Gaussians of full covariance",
+    "family1-a b-only JAX can score params of MixtureParams",
+)
 @pytest.mark.parametrize(
     ("family", "columns", "what"),
     [
@@ -209,6 +212,7 @@ def test_params_of_another_schema_are_refused():
 # Streams.
 
 
+@pytest.mark.slow("mixture")
 @pytest.mark.parametrize("name", ["shared", "mixed", "words", "mixture"])
 def test_predictions_of_a_stream_are_those_of_its_rows(name, tmp_path, x64):
     families = FAMILIES | {"mixture": (gcf.Mixture(gcf.Gaussian(), 2), "a b")}

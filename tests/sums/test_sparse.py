@@ -78,6 +78,7 @@ def test_fits_and_scores_are_those_of_dense_rows(name, x64):
             assert_close(function(expected, x), function(expected, dense), 1e-11)
 
 
+@pytest.mark.slow("bernoulli")
 @NAMED
 def test_empty_takes_the_rows_that_stats_takes(name, x64):
     dense, y, _ = example(name)

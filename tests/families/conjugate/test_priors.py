@@ -390,7 +390,7 @@ def test_intervals_of_what_is_certain_and_of_no_level():
     raises("on the host", lambda: jax.jit(lambda s: gcf.posterior(clf, s).interval())(s))
 
 
-@pytest.mark.slow("full")
+@pytest.mark.slow("full", "diag")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_a_prior_with_the_numbers_of_some_data_is_the_same_for_others(covariance):
     x, y = BY_NAME["gaussian"].example("float32")

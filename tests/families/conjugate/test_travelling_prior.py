@@ -19,7 +19,7 @@ def rows(n=31):
     return rng.normal(size=(n, D)) @ rng.normal(size=(D, D)) + y[:, None], y
 
 
-@pytest.mark.slow("map-full", "map-spherical", "predictive-diag", "predictive-full")
+@pytest.mark.slow("map-full", "map-spherical", "predictive-diag", "predictive-full", "map-diag")
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("inference", ["map", "predictive"])

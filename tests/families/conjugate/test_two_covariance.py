@@ -62,7 +62,7 @@ def evidence(clf, x, y):
     return clf.family.conjugate_prior(s.conditional).log_evidence(s.conditional)
 
 
-@pytest.mark.slow("full")
+@pytest.mark.slow("full", "diag")
 @form
 def test_means_predictive_and_evidence_are_those_of_one_dense_gaussian(name):
     clf, between, within = model(name)
@@ -316,6 +316,7 @@ def test_units_of_features_do_not_matter():
     np.testing.assert_allclose(found, gcf.log_posterior(gcf.fit(clf, X, Y), X), atol=1e-9)
 
 
+@pytest.mark.slow("full")
 @pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_an_offset_costs_the_search_no_digits_in_float32(covariance):
     clf = gcf.Classifier(gcf.Gaussian(covariance, shared=True, prior=gcf.TwoCovariance()), K)

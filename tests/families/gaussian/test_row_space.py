@@ -130,6 +130,7 @@ def test_rows_without_weight_may_hold_anything(name, x64):
     assert np.isnan(gcf.log_joint(found, new)).any(1).all()
 
 
+@pytest.mark.slow("lda", "qda")
 @pytest.mark.parametrize("name", ["lda", "qda", "diagonal"])
 def test_constant_and_equal_features(name, x64):
     x, y, new = rows()
@@ -152,6 +153,7 @@ def test_little_shrinkage_in_float32(preset):
     assert np.abs(found - exact).max() < 1e-4 * np.abs(exact).max()
 
 
+@pytest.mark.slow("float32")
 def test_a_traced_shrinkage_of_0_is_finite(dtype):
     x, y, new = (a.astype(dtype) if a.ndim > 1 else a for a in rows())
     for preset in (gcf.lda, gcf.qda):
