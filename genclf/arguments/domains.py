@@ -80,9 +80,10 @@ class Domain:
 
         A concrete number of JAX is converted, since compiled code would trace its comparisons.
         """
-        if self.valid is None or not isinstance(value, Tracer):
-            is_number = self.valid is not None and isinstance(value, jax.Array) and not value.ndim
-            return value.item() if is_number else value  # type: ignore[attr-defined]
+        if self.valid is None:
+            return value
+        if not isinstance(value, Tracer):
+            return value.item() if isinstance(value, jax.Array) and not value.ndim else value
         if not jnp.issubdtype(value.dtype, jnp.floating):
             value = value.astype(jnp.result_type(float))
         return jnp.where(self.valid(value), value, jnp.nan)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, overload
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
@@ -24,9 +23,8 @@ from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.many.packing import Datasets, Stack, stacked, stacks, with_copies
 from genclf.numerics import loops
-from genclf.numerics.namespace import is_traced
 from genclf.numerics.sizes import padded_size
-from genclf.select.chunks import PROGRESS, Progress, Sizes, map_chunk, over_chunks, sizes
+from genclf.select.chunks import PROGRESS, Progress, Sizes, in_order, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
 
 
@@ -213,10 +211,7 @@ def _of_stacks(of_stack: Callable[..., PyTree], clf: Model, packed: list[Stack],
     found = [of_stack(clf, stack, *how) for stack in packed]
     if packed[0].indices is None:
         return found[0]
-    index = np.concatenate([stack.indices for stack in packed if stack.indices is not None])
-    back = np.argsort(index)
-    xp = jnp if is_traced(found) else np  # jnp would compile it for each number of data sets
-    return jax.tree.map(lambda *a: jax.device_put(xp.concatenate(a)[back]), *found)
+    return in_order(found, [stack.indices for stack in packed if stack.indices is not None])
 
 
 def _predict_each(

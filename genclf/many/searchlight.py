@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
@@ -26,7 +25,7 @@ from genclf.many.places import (
     times_first,
 )
 from genclf.many.scan import PlaceScores, Scan, scan
-from genclf.select.chunks import Progress
+from genclf.select.chunks import Progress, in_order
 from genclf.select.data import labelled_data
 from genclf.select.labellings import permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
@@ -195,8 +194,7 @@ def scan_neighbourhoods(given: Scan, index: np.ndarray) -> PlaceScores:
         places = np.flatnonzero(sizes == size)
         parts.append(scan(given, _chosen, index[places, :size], int(size)))
         order.append(places)
-    back = np.argsort(np.concatenate(order))
-    return jax.tree.map(lambda *a: jnp.concatenate(a)[back], *parts)
+    return in_order(parts, order)
 
 
 def _at_time(clf: Model, x: Array, time: Array) -> tuple[Model, Array]:

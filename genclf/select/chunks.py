@@ -17,6 +17,7 @@ from jaxtyping import Array, Int, PyTree
 
 from genclf.arguments.domains import Domain
 from genclf.numerics import loops
+from genclf.numerics.namespace import is_traced
 
 Progress = Callable[[int, int], Any]
 """A function of the number of members done and the number of all members."""
@@ -92,6 +93,13 @@ def over_chunks(
     if progress is not None:
         progress(count, count)
     return _joined(parts, starts, size)
+
+
+def in_order(parts: list[PyTree], numbers: list[Int[np.ndarray, "_"]]) -> PyTree:
+    """The results of all parts in the order of the members, whose numbers each part has."""
+    back = np.argsort(np.concatenate(numbers))
+    xp = jnp if is_traced(parts) else np  # jnp would compile it for each number of members
+    return jax.tree.map(lambda *a: jax.device_put(xp.concatenate(a)[back]), *parts)
 
 
 def _first(count: int, a: Array) -> Array:
