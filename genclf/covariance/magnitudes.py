@@ -12,8 +12,10 @@ class Magnitudes:
 
     `typical` is the variance that the ridge multiplies; `no_spread` marks features that are
     constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or over all
-    classes if the class has no weight; (1, d) if the scatter is pooled. `vanishing` marks nonzero
-    features whose squares underflow or are inexact: their variance is unknown in this dtype.
+    classes if the class has no weight; (1, d) if the scatter is pooled. A pooled variance below the
+    rounding of all rows is compared with the class nearest to 0: one far class may be constant
+    where others vary. `vanishing` marks nonzero features whose squares underflow or are inexact:
+    their variance is unknown in this dtype.
     """
 
     def __init__(self, stats: Moments):
@@ -25,20 +27,20 @@ class Magnitudes:
         within = divide(stats.diagonal.sum(0), n)
         self.total = xp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
         self.square = self.total + self.mean**2
-        self.floor = rounding_of(self.square)
-        self.typical = xp.where(within > self.floor, within, self.total)
+        count = xp.broadcast_to(stats.per_feature(stats.count), stats.mean.shape)
+        of_class = within[None] if stats.is_pooled else divide(stats.diagonal, count)
+        own = stats.mean**2 + of_class
+        nearest = xp.where(count == 0, self.square[None], own).min(0)
+        square = xp.where(within > rounding_of(self.square), self.square, nearest)
+        self.typical = xp.where(within > rounding_of(square), within, self.total)
         # Compare in units of x, since small squares underflow.
         eps = xp.finfo(n.dtype).eps
         self.no_spread = xp.sqrt(self.total) <= eps * xp.sqrt(self.square)
         info = xp.finfo(n.dtype)
         some = (stats.mean != 0).any(0) | (self.total != 0)
         self.vanishing = some & (self.square < info.tiny / info.eps)
-        if stats.is_pooled:
-            self.square_of_class = self.square[None]
-            return
-        count = stats.per_feature(stats.count)
-        own = divide(stats.diagonal, xp.broadcast_to(count, stats.mean.shape)) + stats.mean**2
-        self.square_of_class = xp.where(count == 0, self.square[None], own)
+        of_empty = square[None]
+        self.square_of_class = of_empty if stats.is_pooled else xp.where(count == 0, of_empty, own)
 
 
 def rounding_of(square: Array) -> Array:

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import genclf as gcf
 from tests.registry import FAMILIES, MODELS, K, floating, leaves_of, stack
@@ -189,6 +190,33 @@ def test_a_class_far_from_the_others_costs_few_digits(covariance, dtype):
     for score in (gcf.log_posterior, gcf.log_joint):
         found = np.exp(jax.nn.log_softmax(score(params, x)))
         assert np.abs(found - right).max() < 2 * eps * far
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
+def test_equal_rows_far_away_hide_no_other_class(covariance, shared, dtype):
+    rng, far = np.random.default_rng(4), 10 / float(np.finfo(dtype).eps)
+    y = np.arange(307) % K
+    x = (0.7 * rng.standard_normal((K, 5))[y] + rng.standard_normal((307, 5))).astype(dtype)
+    x[y == K - 1] = far
+    near, rows = y < K - 1, x[y < K - 1].astype(np.float64)
+    params = gcf.fit(gcf.Classifier(gcf.Gaussian(covariance, shared=shared), K), x, y)
+    centred = [rows[y[near] == k] - rows[y[near] == k].mean(0) for k in range(K - 1)]
+    within = np.stack([(a.T @ a) / len(a) for a in centred])
+    if shared:
+        within[:] = sum(a.T @ a for a in centred) / len(y)
+    if covariance != "full":
+        within = within * np.eye(5)
+    if covariance == "spherical":
+        within[:] = np.trace(within, axis1=1, axis2=2)[:, None, None] / 5 * np.eye(5)
+    right = [
+        np.log(len(a)) + stats.multivariate_normal(rows[y[near] == k].mean(0), s).logpdf(rows)
+        for k, (a, s) in enumerate(zip(centred, within, strict=True))
+    ]
+    for found in (gcf.log_joint(params, x), gcf.log_posterior(params, x)):
+        odds = np.asarray(found[near, 1] - found[near, 0])
+        np.testing.assert_allclose(odds, right[1] - right[0], atol=50 * np.finfo(dtype).eps)
+    assert (np.asarray(gcf.predict(params, x))[~near] == K - 1).all()
 
 
 def test_numbers_of_few_digits_are_summed_without_bias():

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from genclf.arguments.domains import FLAG, POSITIVE
 from genclf.arguments.module import field, static
 from genclf.arguments.parameters import Parameter
-from genclf.covariance.magnitudes import Magnitudes
+from genclf.covariance.magnitudes import Magnitudes, rounding_of
 from genclf.covariance.scales import SCALES
 from genclf.families.base import Density, Family, Scalar
 from genclf.families.kernels.kernel_sums import RunningLogSumExp, best_log_multiplier, half_squares
@@ -308,5 +308,5 @@ def _variances(size: Moments, magnitudes: Magnitudes) -> Float[Array, "K d"]:
     # As in `Gaussian`: the variance of a feature that is constant over all data is its square.
     square = jnp.where(magnitudes.square == 0, 1, magnitudes.square)
     other = jnp.where(magnitudes.no_spread, square, magnitudes.typical)
-    rounding = magnitudes.no_spread[None] | (own <= magnitudes.floor[None])
+    rounding = magnitudes.no_spread[None] | (own <= rounding_of(magnitudes.square_of_class))
     return jnp.where(rounding, other[None], own)

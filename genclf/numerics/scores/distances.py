@@ -142,7 +142,9 @@ class _Shared:
             own = self.means.of_rows(nearest).subtracted_from(x)
             less = loops.unlikely(
                 self.linear.are_far_apart,
-                lambda: self.linear.about_classes(x, nearest, self.linear.between()),
+                lambda: (near := self.linear.about_median()).about_classes(
+                    x, nearest, near.between()
+                ),
                 lambda: score - best,
             )
             return self._lengths(own)[:, None] - 2 * less

@@ -39,10 +39,18 @@ def linear_form(
 class SharedForm:
     """The scores of classes with one covariance, which are linear in x."""
 
-    def __init__(self, means: Means, inverse: Array, arithmetic: Scale):
-        """From the means and the inverse of the common scale."""
+    def __init__(
+        self, means: Means, inverse: Array, arithmetic: Scale, centre: Array | None = None
+    ):
+        """From the means, the inverse of the common scale, and c, by default the means' centre."""
         self.means, self.inverse, self.arithmetic = means, inverse, arithmetic
-        self.coef, self.intercept = linear_form(means, inverse, arithmetic, means.centre)
+        self.centre = means.centre if centre is None else centre
+        self.coef, self.intercept = linear_form(means, inverse, arithmetic, self.centre)
+
+    def about_median(self) -> SharedForm:
+        """The scores about the median of the means, which a few far classes do not move."""
+        median = namespace(self.coef).median(constant(self.means.high), 0)[None]
+        return SharedForm(self.means, self.inverse, self.arithmetic, median)
 
     @property
     def are_far_apart(self) -> Bool[Array, ""]:
@@ -57,7 +65,7 @@ class SharedForm:
 
     def between(self) -> Float[Array, "K K"]:
         """`|μ_k - μ_l|²_Σ`."""
-        z = self.arithmetic.whiten(self.inverse, self.means.about(self.means.centre))
+        z = self.arithmetic.whiten(self.inverse, self.means.about(self.centre))
         if on_host(z):
             found: Any = np.stack([squares(z - own[None]) for own in z])
             return found
@@ -79,7 +87,7 @@ def linear_scores(
     c is the centre of the means; if classes are far apart, the mean of the nearest class.
     """
     xp = namespace(x, scale)
-    centre = form.means.centre
+    centre = form.centre
     spread = form.arithmetic.deviations(scale)[0] + xp.abs(form.means.about(centre)).max(0)
     x = x.astype(centre.dtype)
 
@@ -96,11 +104,12 @@ def linear_scores(
         return over_rows(lambda x: reduce(form.about_centre(x - centre)), x, 1, x.shape[-1])
 
     def about_nearest() -> Array:
-        between = form.between()
+        near = form.about_median()
+        between = near.between()
 
         def rows(x: Array) -> Array:
-            nearest = constant(argmax(form.about_centre(x - centre)))
-            return reduce(form.about_classes(x, nearest, between))
+            nearest = constant(argmax(near.about_centre(x - near.centre)))
+            return reduce(near.about_classes(x, nearest, between))
 
         return over_rows(rows, x, 1, x.shape[-1] + len(form.coef))
 
