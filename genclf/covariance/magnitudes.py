@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from genclf.numerics.namespace import Array, namespace
-from genclf.sums.merging import over_classes
+from genclf.numerics.namespace import Array, constant, namespace
 from genclf.sums.statistics import Moments, divide
 
 
@@ -22,12 +21,17 @@ class Magnitudes:
         """From the statistics of all classes."""
         xp = namespace(stats.mean)
         n = stats.count.sum(0)
-        overall = over_classes(stats.of_features())
-        self.mean = overall.mean
-        within = divide(stats.diagonal.sum(0), n)
-        self.total = xp.maximum(divide(overall.scatter, n), 0)  # rounding may make it negative
-        self.square = self.total + self.mean**2
         count = xp.broadcast_to(stats.per_feature(stats.count), stats.mean.shape)
+        within = divide(stats.diagonal.sum(0), n)
+        # About the mean of one class, the means of a constant feature are exactly 0.
+        some = xp.where(count == 0, -xp.inf, stats.mean).max(0)
+        some = constant(xp.where((count == 0).all(0), 0, some))
+        apart = xp.where(count == 0, 0, stats.mean - some[None])
+        apart = apart if stats.rounding is None else apart + stats.rounding[1]
+        step = divide((count * apart).sum(0), n)
+        self.mean = some + step
+        self.total = within + divide((count * (apart - step[None]) ** 2).sum(0), n)
+        self.square = self.total + self.mean**2
         of_class = within[None] if stats.is_pooled else divide(stats.diagonal, count)
         own = stats.mean**2 + of_class
         nearest = xp.where(count == 0, self.square[None], own).min(0)

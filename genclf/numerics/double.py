@@ -116,10 +116,7 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair
 
 
 def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pair:
-    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless `exact`.
-
-    With `exact`, the same rows may have several weights, (*batch, K, n).
-    """
+    """`Σ_n weight_n z_n z_nᵀ`, with a low part of 0 unless `exact`."""
     high, low = z if isinstance(z, tuple) else single(z)
     if exact and not on_host(weight, high):
         return _exact_gram(weight, high, low)
@@ -138,6 +135,8 @@ def gram_and_sums(
     Both are one product unless `exact`. Where d is a power of two, that takes a third less time
     than `gram` alone: rows whose length is a power of two compete for the same cache lines.
     The features are split into pieces, and blocks below the diagonal are left out.
+
+    With `exact`, rows may be given as any two terms.
     """
     high, low = z if isinstance(z, tuple) else single(z)
     if exact:
@@ -168,23 +167,16 @@ def _pieces(d: int, pieces: int) -> list[tuple[int, int]]:
 @jax.custom_jvp
 @in_double
 def _exact_gram(weight: Array, z: Array, low: Array) -> Pair:
-    wide, weight = widen(z) + widen(low), widen(weight)
-    if weight.ndim == z.ndim:  # several weights of the same rows: one product
-        spread = jnp.moveaxis(weight, -2, -1)[..., None] * wide[..., None, :]
-        d, copies = z.shape[-1], weight.shape[-2]
-        found = matmul(spread.reshape(*z.shape[:-1], copies * d).mT, wide)
-        found = found.reshape(*weight.shape[:-1], d, d)
-        return narrow(found, z.dtype)
-    return narrow(matmul((weight[..., None] * wide).mT, wide), z.dtype)
+    wide = widen(z) + widen(low)
+    left = (widen(weight)[..., None] * wide).mT
+    # XLA calls a function for each small product, but computes a product of numbers in a loop.
+    return narrow(left * wide if z.shape[-2] == 1 else matmul(left, wide), z.dtype)
 
 
 @_exact_gram.defjvp
 def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
     (weight, z, _), (dw, dz, _) = primals, tangents
     high, low = _exact_gram(*primals)
-    if weight.ndim == z.ndim:
-        every = (*weight.shape[:-1], *z.shape[-2:])
-        z, dz = (jnp.broadcast_to(a[..., None, :, :], every) for a in (z, dz))
     return (high, low), (_tangent_of_gram(weight, z, dw, dz), zeros_like(low))
 
 
@@ -204,8 +196,8 @@ def _exact_gram_and_sums(weight: Array, z: Array, low: Array, columns: Array) ->
 
 @_exact_gram_and_sums.defjvp
 def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any]:
-    (weight, z, _, columns), (dw, dz, _, moved) = primals, tangents
-    found = _exact_gram_and_sums(*primals)
+    (weight, z, low, columns), (dw, dz, dlow, moved) = primals, tangents
+    found, z, dz = _exact_gram_and_sums(*primals), z + low, dz + dlow
     changes = _tangent_of_gram(weight, z, dw, dz), matmul(moved.mT, z) + matmul(columns.mT, dz)
     pairs = zip(changes, found, strict=True)
     return found, tuple((change, zeros_like(pair[1])) for change, pair in pairs)

@@ -20,8 +20,8 @@ from jax import lax
 from jaxtyping import Bool, Float, Shaped
 
 from genclf.numerics import loops
-from genclf.numerics.compensated import Pair, difference, rounded, single
-from genclf.numerics.double import gram, is_cheap, product
+from genclf.numerics.compensated import Pair, add_to, rounded, single, zero_low
+from genclf.numerics.double import gram, in_double, is_cheap, narrow, widen
 from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums import host
@@ -72,11 +72,12 @@ def moments(
         found: Any = host.moments(cast(Any, x), rows, full, pooled)
         return Moments.quick(found.count, found.mean, found.scatter)
     if isinstance(w, Hard):
+        most = min(_TILE_FROM, _MOST_PRODUCTS // (w.num_classes * max(1, x.shape[1] ** 2)))
+        if full and is_at_most(x.shape[0], most):
+            return _few_rows(x, w, pooled)
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
-        most = min(_TILE_FROM, _MOST_PRODUCTS // (w.num_classes * max(1, x.shape[1] ** 2)))
-        few = is_at_most(x.shape[0], most)
-        return _few_rows(x, w) if few else tiled_moments(x, w)
+        return tiled_moments(x, w)
     if pooled:
         return soft_pooled_moments(x, w, full=full, near=near)
     return merge_over_blocks(partial(_soft_block, full=full), x, w, x.shape[1])
@@ -141,12 +142,47 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
     return replace(found, scatter=jnp.where(spoiled, jnp.nan, found.scatter))
 
 
-def _few_rows(x: Shaped[Array, "n d"], w: Hard) -> Moments:
+def _few_rows(x: Shaped[Array, "n d"], w: Hard, pooled: bool) -> Moments:
     x = ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
     rows = class_rows(w)
     count = rows.sum(1)
     centre = divide(matmul(rows, x), count[:, None])
-    z = difference(x, of_rows(centre, w))
-    scatter = gram(rows, z, exact=True)
-    total = rounded(product(rows.T, z[0], exact=True))
-    return about_mean(count, centre, total, scatter)
+    drift, scatter = _exact_moments(rows, w.weight[None] if pooled else rows, x, of_rows(centre, w))
+    (mean, low), of_count = add_to(single(centre), drift), zero_low(count)
+    return Moments.quick(count, mean, scatter[0], of_count and (*of_count, low, scatter[1]))
+
+
+@jax.custom_jvp
+@in_double
+def _exact_moments(weight: Array, own: Array, x: Array, less: Array) -> tuple[Pair, Pair]:
+    """The class means of the rows `x - less`, (..., K, d), and the scatters about them.
+
+    The rows of `own` are those of `weight`, or their sum for one scatter of all classes.
+    """
+    # Rows are the last axis of the left factor, so loops over rows can be vectorised.
+    wide, weight = widen(x) - widen(less), widen(weight)
+    squares = widen(own)[..., None, :] * wide.mT[..., None, :, :]
+    n, d = x.shape[-2:]
+    scatter = matmul(squares.reshape(*x.shape[:-2], own.shape[-2] * d, n), wide)
+    total = matmul(weight, wide)
+    mean = divide(total, weight.sum(-1)[..., None])
+    between = mean[..., None] * total[..., None, :]
+    if own.shape != weight.shape:
+        between = between.sum(-3, keepdims=True)
+    return narrow(mean, x.dtype), narrow(scatter.reshape(between.shape) - between, x.dtype)
+
+
+@_exact_moments.defjvp
+def _(
+    primals: tuple[Array, Array, Array, Array], tangents: tuple[Array, Array, Array, Array]
+) -> tuple[tuple[Pair, Pair], Any]:
+    (weight, own, x, less), (dw, _, dx, moved) = primals, tangents
+    mean, scatter = _exact_moments(*primals)
+    z = (x - less)[..., None, :, :] - rounded(mean)[..., None, :]
+    dz = jnp.broadcast_to((dx - moved)[..., None, :, :], z.shape)
+    total = (dw[..., None] * z + weight[..., None] * dz).sum(-2)
+    half = matmul((weight[..., None] * z).mT, dz)
+    changed = half + half.mT + matmul((dw[..., None] * z).mT, z)
+    changed = changed if own.shape == weight.shape else changed.sum(-3, keepdims=True)
+    dmean = divide(total, weight.sum(-1)[..., None])
+    return (mean, scatter), ((dmean, loops.zeros_like(dmean)), (changed, loops.zeros_like(changed)))

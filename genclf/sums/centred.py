@@ -77,14 +77,15 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
         def add(total: Sum, x: Array, w: Hard) -> Sum:
             sums, scatter = total
             x = ignore_absent(x.astype(count.dtype), w.weight != 0)
-            z, rest = difference(x, of_rows(centre, w))
+            own = of_rows(centre, w)
+            z = x - own
             if not full:
                 return add_rows(sums, z, w, parts), add_rows(scatter, z * z, w, parts)
-            rows = (z, rest) if products.exact else z
+            rows = (x, -own) if products.exact else z
             # Without class sums, an unused column makes the product faster: see `gram_and_sums`.
             columns = class_rows(w).T if by_product else w.weight[:, None]
-            more, own = products.with_sums(rows, w.weight, columns)
-            sums = add_pair(sums, own) if by_product else add_rows(sums, z, w, parts)
+            more, found = products.with_sums(rows, w.weight, columns)
+            sums = add_pair(sums, found) if by_product else add_rows(sums, z, w, parts)
             return sums, add_pair(scatter, one_matrix(more))
 
         zeros = jnp.zeros_like(centre)

@@ -114,8 +114,7 @@ def by_classes(f: Callable[[T], R], of: T) -> R:
     own, put = part(of, [len(a) == num_classes for a in jax.tree.leaves(of)])
 
     def of_some(own: list[Array]) -> R:
-        each = lambda a: jnp.broadcast_to(a, (len(own[0]), *a.shape[1:]))  # noqa: E731
-        return f(jax.tree.map(each, put(own)))
+        return f(put(own))
 
     return map_in_blocks(of_some, own, max(1, _TOGETHER // d**2))
 
