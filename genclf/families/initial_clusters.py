@@ -40,8 +40,9 @@ def initial_weights(
         shares = shares / shares.sum(1, keepdims=True)
     else:
         nearest = _nearest_seed(key, distance, x, label, weight, num_clusters)
-        shares = one_hot(nearest, num_clusters, weight.dtype)
-    return jnp.where(label[:, None] < 0, shares, one_hot(label, num_clusters, weight.dtype))
+        shares = jax.nn.one_hot(nearest, num_clusters, dtype=weight.dtype)
+    known = jax.nn.one_hot(label, num_clusters, dtype=weight.dtype)
+    return jnp.where(label[:, None] < 0, shares, known)
 
 
 def hamming_distance(x: Array | SparseRows, seed: Array) -> Float[Array, "n"]:
@@ -53,11 +54,6 @@ def hamming_distance(x: Array | SparseRows, seed: Array) -> Float[Array, "n"]:
         ones = jnp.ones((x.num_columns, 1), dtype)
         return x.with_values(lambda _: more).dot(ones)[:, 0] + (seed != 0).astype(dtype).sum()
     return (x != seed[None]).sum(-1).astype(jnp.result_type(float))
-
-
-def one_hot(label: Int[Array, "n"], num_classes: int, dtype: jnp.dtype) -> Float[Array, "n J"]:
-    """1 in the column of the label, else 0; a row of label -1 is all 0."""
-    return (label[:, None] == jnp.arange(num_classes, dtype=label.dtype)[None]).astype(dtype)
 
 
 def _nearest_seed(
@@ -73,7 +69,7 @@ def _nearest_seed(
     The seed of a cluster without known rows is drawn with probability proportional to the
     distance from the earlier seeds: Arthur & Vassilvitskii (2007), "k-means++".
     """
-    known = one_hot(label, num_clusters, weight.dtype) * weight[:, None]
+    known = jax.nn.one_hot(label, num_clusters, dtype=weight.dtype) * weight[:, None]
     is_known = known.sum(0) > 0
     latent = jnp.where(label < 0, weight, 0)
     order = jnp.argsort(~is_known, stable=True).astype(label.dtype)

@@ -44,15 +44,6 @@ def add(a: Array, low_a: Array, b: Array, low_b: Array) -> tuple[Array, Array]:
     return _normalised(total, rounded_off + low_a + low_b)
 
 
-def difference(a: Array, b: Array) -> Pair:
-    """`a - b`, and its rounding error; 0 in float64."""
-    high = a - b
-    if high.dtype != np.float32:
-        return single(high)
-    of_b = high - a
-    return high, lax.stop_gradient((a - (high - of_b)) - (b + of_b))
-
-
 def single(high: Array) -> Pair:
     """A number without a low part."""
     xp = namespace(high)

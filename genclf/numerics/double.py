@@ -24,7 +24,6 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.unlikely import is_open
 from genclf.numerics.batched import inverse_lower
 from genclf.numerics.compensated import Pair, single
-from genclf.numerics.loops import zeros_like
 from genclf.numerics.namespace import Array, matmul, on_host
 from genclf.numerics.sizes import is_at_most
 
@@ -87,6 +86,27 @@ def narrow(a: Array, dtype: jnp.dtype) -> Pair:
     return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
 
 
+def as_pairs(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula of arrays, computed in float64; each result as high and low.
+
+    It has to accept further leading axes. Derivatives are those of the formula in the dtype of the
+    arguments.
+    """
+
+    @jax.custom_jvp
+    @in_double
+    def computed(*args: Array) -> Any:
+        found = formula(*map(widen, args))
+        return jax.tree.map(lambda a: narrow(a, args[0].dtype), found)
+
+    @computed.defjvp
+    def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any]:
+        changes = jax.jvp(formula, primals, tangents)[1]
+        return computed(*primals), jax.tree.map(single, changes)
+
+    return wraps(formula)(computed)
+
+
 def is_cheap(n: object, d: int) -> bool:
     """Whether n rows of d numbers have so few products that float64 costs little."""
     return d <= _FEW_FEATURES or is_at_most(n, _FEW_PRODUCTS // (d * d))
@@ -102,17 +122,9 @@ def one_matrix(pair: Pair) -> Pair:
     return pair[0][None], pair[1][None]
 
 
-@jax.custom_jvp
-@in_double
-def _exact_product(a: Array, b: Array) -> Pair:
-    return narrow(matmul(widen(a).mT, widen(b)), a.dtype)
-
-
-@_exact_product.defjvp
-def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
-    (a, b), (da, db) = primals, tangents
-    high, low = _exact_product(a, b)
-    return (high, low), (matmul(da.mT, b) + matmul(a.mT, db), zeros_like(low))
+@as_pairs
+def _exact_product(a: Array, b: Array) -> Array:
+    return matmul(a.mT, b)
 
 
 def gram(weight: Array, z: Float[Array, "*batch n d"] | Pair, exact: bool) -> Pair:
@@ -164,75 +176,35 @@ def _pieces(d: int, pieces: int) -> list[tuple[int, int]]:
     return list(pairwise(d * i // pieces for i in range(pieces + 1)))
 
 
-@jax.custom_jvp
-@in_double
-def _exact_gram(weight: Array, z: Array, low: Array) -> Pair:
-    wide = widen(z) + widen(low)
-    left = (widen(weight)[..., None] * wide).mT
+@as_pairs
+def _exact_gram(weight: Array, high: Array, low: Array) -> Array:
+    z = high + low
+    left = (weight[..., None] * z).mT
     # XLA calls a function for each small product, but computes a product of numbers in a loop.
-    return narrow(left * wide if z.shape[-2] == 1 else matmul(left, wide), z.dtype)
+    return left * z if z.shape[-2] == 1 else matmul(left, z)
 
 
-@_exact_gram.defjvp
-def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
-    (weight, z, _), (dw, dz, _) = primals, tangents
-    high, low = _exact_gram(*primals)
-    return (high, low), (_tangent_of_gram(weight, z, dw, dz), zeros_like(low))
+@as_pairs
+def _exact_gram_and_sums(
+    weight: Array, high: Array, low: Array, columns: Array
+) -> tuple[Array, Array]:
+    z = high + low
+    left = jnp.concatenate([weight[..., None] * z, columns], -1)
+    found = matmul(left.mT, z)
+    return found[..., : z.shape[-1], :], found[..., z.shape[-1] :, :]
 
 
-def _tangent_of_gram(weight: Array, z: Array, dw: Array, dz: Array) -> Array:
-    half = matmul((weight[..., None] * z).mT, dz)
-    return half + half.mT + matmul((dw[..., None] * z).mT, z)
-
-
-@jax.custom_jvp
-@in_double
-def _exact_gram_and_sums(weight: Array, z: Array, low: Array, columns: Array) -> tuple[Pair, Pair]:
-    wide, d = widen(z) + widen(low), z.shape[-1]
-    left = jnp.concatenate([widen(weight)[..., None] * wide, widen(columns)], -1)
-    found = matmul(left.mT, wide)
-    return narrow(found[..., :d, :], z.dtype), narrow(found[..., d:, :], z.dtype)
-
-
-@_exact_gram_and_sums.defjvp
-def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any]:
-    (weight, z, low, columns), (dw, dz, dlow, moved) = primals, tangents
-    found, z, dz = _exact_gram_and_sums(*primals), z + low, dz + dlow
-    changes = _tangent_of_gram(weight, z, dw, dz), matmul(moved.mT, z) + matmul(columns.mT, dz)
-    pairs = zip(changes, found, strict=True)
-    return found, tuple((change, zeros_like(pair[1])) for change, pair in pairs)
-
-
-@jax.custom_jvp
-@in_double
-def centred_sums(w: Array, x: Array, centre: Array) -> Pair:
+@as_pairs
+def centred_sums(w: Array, x: Array, centre: Array) -> Array:
     """`Σ_n w_nk (x_n - centre)`, (K, d)."""
-    return narrow(matmul(widen(w).mT, widen(x) - widen(centre)), x.dtype)
+    return matmul(w.mT, x - centre)
 
 
-@centred_sums.defjvp
-def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
-    (w, x, centre), (dw, dx, moved) = primals, tangents
-    high, low = centred_sums(*primals)
-    return (high, low), (matmul(dw.mT, x - centre) + matmul(w.mT, dx - moved), zeros_like(low))
-
-
-@jax.custom_jvp
-@in_double
-def whitened_trace(scale: Array, high: Array, low: Array) -> Pair:
+@as_pairs
+def whitened_trace(scale: Array, high: Array, low: Array) -> Array:
     """`tr Σ⁻¹ S` for Σ = L Lᵀ, L lower triangular: in float64, since Σ may be nearly singular."""
-    return narrow(_trace(widen(scale), widen(high) + widen(low)), scale.dtype)
-
-
-def _trace(scale: Array, scatter: Array) -> Array:
     inverse = inverse_lower(scale)
-    return (matmul(inverse, scatter) * inverse).sum((-2, -1))
-
-
-@whitened_trace.defjvp
-def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Pair, Pair]:
-    high, low = whitened_trace(*primals)
-    return (high, low), (jax.jvp(_trace, primals[:2], tangents[:2])[1], zeros_like(low))
+    return (matmul(inverse, high + low) * inverse).sum((-2, -1))
 
 
 def scaled(weight: Array, pair: Pair) -> Pair:
@@ -244,44 +216,20 @@ def scaled(weight: Array, pair: Pair) -> Pair:
         )
         rounded = whole.astype(high.dtype)
         return rounded, (whole - rounded).astype(high.dtype)
-    return _scaled(weight, pair)
+    return _scaled(weight, *pair)
 
 
-@jax.custom_jvp
-@in_double
-def _scaled(weight: Array, pair: Pair) -> Pair:
-    high, low = pair
-    return narrow(_broadcast(widen(weight), high) * (widen(high) + widen(low)), high.dtype)
+@as_pairs
+def _scaled(weight: Array, high: Array, low: Array) -> Array:
+    every = lax.expand_dims(weight, range(weight.ndim, high.ndim))
+    return jnp.broadcast_to(every, high.shape) * (high + low)
 
 
-@_scaled.defjvp
-def _(primals: tuple[Array, Pair], tangents: tuple[Array, Pair]) -> tuple[Pair, Pair]:
-    (weight, pair), (dw, moved) = primals, tangents
-    high, low = _scaled(weight, pair)
-    change = _broadcast(dw, pair[0]) * pair[0] + _broadcast(weight, pair[0]) * moved[0]
-    return (high, low), (change, zeros_like(low))
-
-
-def _broadcast(weight: Array, a: Array) -> Array:
-    return jnp.broadcast_to(lax.expand_dims(weight, range(weight.ndim, a.ndim)), a.shape)
-
-
-@jax.custom_jvp
-@in_double
-def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Pair:
+@as_pairs
+def unwhiten(inverse: Float[Array, "K d d"], core: Float[Array, "K d d"]) -> Array:
     """`A C Aᵀ` for symmetric C, and lower triangular A given by its inverse.
 
     Derivatives are with respect to C alone.
     """
-    return narrow(_unwhitened(widen(inverse), widen(core)), core.dtype)
-
-
-def _unwhitened(inverse: Array, core: Array) -> Array:
-    whole = inverse_lower(inverse)
+    whole = inverse_lower(lax.stop_gradient(inverse))
     return matmul(matmul(whole, core), whole.mT)
-
-
-@unwhiten.defjvp
-def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Pair, Pair]:
-    high, low = unwhiten(*primals)
-    return (high, low), (_unwhitened(primals[0], tangents[1]), zeros_like(low))

@@ -20,8 +20,8 @@ from jax import lax
 from jaxtyping import Bool, Float, Shaped
 
 from genclf.numerics import loops
-from genclf.numerics.compensated import Pair, add_to, rounded, single, zero_low
-from genclf.numerics.double import gram, in_double, is_cheap, narrow, widen
+from genclf.numerics.compensated import Pair, add_to, single, zero_low
+from genclf.numerics.double import as_pairs, gram, is_cheap
 from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.sizes import is_at_most
 from genclf.sums import host
@@ -152,37 +152,20 @@ def _few_rows(x: Shaped[Array, "n d"], w: Hard, pooled: bool) -> Moments:
     return Moments.quick(count, mean, scatter[0], of_count and (*of_count, low, scatter[1]))
 
 
-@jax.custom_jvp
-@in_double
-def _exact_moments(weight: Array, own: Array, x: Array, less: Array) -> tuple[Pair, Pair]:
+@as_pairs
+def _exact_moments(weight: Array, own: Array, x: Array, less: Array) -> tuple[Array, Array]:
     """The class means of the rows `x - less`, (..., K, d), and the scatters about them.
 
     The rows of `own` are those of `weight`, or their sum for one scatter of all classes.
     """
     # Rows are the last axis of the left factor, so loops over rows can be vectorised.
-    wide, weight = widen(x) - widen(less), widen(weight)
-    squares = widen(own)[..., None, :] * wide.mT[..., None, :, :]
+    z = x - less
+    squares = own[..., None, :] * z.mT[..., None, :, :]
     n, d = x.shape[-2:]
-    scatter = matmul(squares.reshape(*x.shape[:-2], own.shape[-2] * d, n), wide)
-    total = matmul(weight, wide)
+    scatter = matmul(squares.reshape(*x.shape[:-2], own.shape[-2] * d, n), z)
+    total = matmul(weight, z)
     mean = divide(total, weight.sum(-1)[..., None])
     between = mean[..., None] * total[..., None, :]
     if own.shape != weight.shape:
         between = between.sum(-3, keepdims=True)
-    return narrow(mean, x.dtype), narrow(scatter.reshape(between.shape) - between, x.dtype)
-
-
-@_exact_moments.defjvp
-def _(
-    primals: tuple[Array, Array, Array, Array], tangents: tuple[Array, Array, Array, Array]
-) -> tuple[tuple[Pair, Pair], Any]:
-    (weight, own, x, less), (dw, _, dx, moved) = primals, tangents
-    mean, scatter = _exact_moments(*primals)
-    z = (x - less)[..., None, :, :] - rounded(mean)[..., None, :]
-    dz = jnp.broadcast_to((dx - moved)[..., None, :, :], z.shape)
-    total = (dw[..., None] * z + weight[..., None] * dz).sum(-2)
-    half = matmul((weight[..., None] * z).mT, dz)
-    changed = half + half.mT + matmul((dw[..., None] * z).mT, z)
-    changed = changed if own.shape == weight.shape else changed.sum(-3, keepdims=True)
-    dmean = divide(total, weight.sum(-1)[..., None])
-    return (mean, scatter), ((dmean, loops.zeros_like(dmean)), (changed, loops.zeros_like(changed)))
+    return mean, scatter.reshape(between.shape) - between

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Shaped
 
 from genclf.numerics import loops
-from genclf.numerics.compensated import Pair, add_to, difference, pairwise_sum, rounded, single
+from genclf.numerics.compensated import Pair, add_to, pairwise_sum, rounded, single
 from genclf.numerics.double import one_matrix, product
 from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import block_rows, map_in_blocks
@@ -47,7 +47,6 @@ _TOGETHER = 8  # blocks whose sums are added up before rounding errors are kept
 _AT_ONCE = 2**24  # cells of matrices up to which those of all classes are computed together;
 _FEW_CELLS = 2**21  # otherwise so many, or one class, at a time
 _FEW_CLASSES = 16  # up to which class sums cost less as columns of a product than one by one
-_FEW_SUMS = 2**22  # products of class weights and rows, up to which they are in float64
 
 
 def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
@@ -64,14 +63,11 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     rows = max(block_rows(d), d if pooled else min(4 * len(count), _MOST_ROWS))
     # An inner loop over one block takes longer than one over two.
     together = max(2, min(_TOGETHER, rows_in_parts(len(count)) // rows))
-    few = len(count) <= _FEW_CLASSES
-    n = x.shape[0]
-    is_short = at_most(n, rows) * d * len(count) <= _FEW_SUMS
-    at_once = at_most(n, together * rows)
+    by_product = full and len(count) <= _FEW_CLASSES
+    at_once = at_most(x.shape[0], together * rows)
     parts = partial_sums_of(w, at_once)
 
     def read(centre: Array, products: Products) -> Moments:
-        by_product = full and (few or (products.exact and is_short))
         add_pair = add_to if products.exact else _add_plainly
 
         def add(total: Sum, x: Array, w: Hard) -> Sum:
@@ -150,8 +146,8 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard, tile: int) -> Moments:
         ) -> tuple[Array, ...]:
             sums, scatter, low = carried
             cells = rows_at(x, rows).astype(count.dtype)
-            z, rest = difference(ignore_absent(cells, weight != 0), centre[k][None])
-            centred = (z, rest) if products.exact else z
+            cells, own = ignore_absent(cells, weight != 0), centre[k][None]
+            centred = (cells, -own) if products.exact else cells - own
             more, total = products.with_sums(centred, weight, weight[:, None], k)
             own, rest = add_to((scatter[k], low[k]), more)
             sums = sums.at[k].add(rounded(total)[0])

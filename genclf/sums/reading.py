@@ -12,7 +12,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,22 +46,20 @@ class Products(NamedTuple):
     pieces: int = 1
     whitener: Array | None = None
 
-    def whitened(self, z: Any, k: Array | int = 0) -> Any:
+    def whitened(self, z: Array, k: Array | int = 0) -> Array:
         """The rows, whitened by the matrix of class k."""
         return z if self.whitener is None else matmul(z, self.whitener[k].T)
-
-    def of(self, z: Array | Pair, weight: Array, k: Array | int = 0) -> Pair:
-        """`Σ_n weight_n z_n z_nᵀ` of whitened rows; z may have a low part if `exact`."""
-        return gram(weight, self.whitened(z, k), self.exact)
 
     def with_sums(
         self, z: Array | Pair, weight: Array, columns: Array, k: Array | int = 0
     ) -> tuple[Pair, Pair]:
-        """`of` the rows, and the sums `Σ_n columns_n z_nᵀ` of the rows before whitening."""
-        if self.whitener is None:
+        """`Σ_n weight_n z_n z_nᵀ` of whitened rows, and `Σ_n columns_n z_nᵀ` of rows as they are.
+
+        If `exact`, a row may be given as any two terms.
+        """
+        if self.whitener is None or isinstance(z, tuple):
             return gram_and_sums(weight, z, columns, self.exact, self.pieces)
-        high = z[0] if isinstance(z, tuple) else z
-        return self.of(z, weight, k), product(columns, high, self.exact)
+        return gram(weight, self.whitened(z, k), False), product(columns, z, False)
 
     def scatter(self, found: Pair) -> Pair:
         """The scatter matrices of the rows before whitening, from sums of products."""
