@@ -24,12 +24,12 @@ class Magnitudes:
         count = xp.broadcast_to(stats.per_feature(stats.count), stats.mean.shape)
         within = divide(stats.diagonal.sum(0), n)
         # About the mean of one class, the means of a constant feature are exactly 0.
-        some = xp.where(count == 0, -xp.inf, stats.mean).max(0)
-        some = constant(xp.where((count == 0).all(0), 0, some))
-        apart = xp.where(count == 0, 0, stats.mean - some[None])
+        point = xp.where(count == 0, -xp.inf, stats.mean).max(0)
+        point = constant(xp.where((count == 0).all(0), 0, point))
+        apart = xp.where(count == 0, 0, stats.mean - point[None])
         apart = apart if stats.rounding is None else apart + stats.rounding[1]
         step = divide((count * apart).sum(0), n)
-        self.mean = some + step
+        self.mean = point + step
         self.total = within + divide((count * (apart - step[None]) ** 2).sum(0), n)
         self.square = self.total + self.mean**2
         of_class = within[None] if stats.is_pooled else divide(stats.diagonal, count)

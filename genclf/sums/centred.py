@@ -146,8 +146,8 @@ def _tiled_moments(x: Shaped[Array, "n d"], w: Hard, tile: int) -> Moments:
         ) -> tuple[Array, ...]:
             sums, scatter, low = carried
             cells = rows_at(x, rows).astype(count.dtype)
-            cells, own = ignore_absent(cells, weight != 0), centre[k][None]
-            centred = (cells, -own) if products.exact else cells - own
+            cells, point = ignore_absent(cells, weight != 0), centre[k][None]
+            centred = (cells, -point) if products.exact else cells - point
             more, total = products.with_sums(centred, weight, weight[:, None], k)
             own, rest = add_to((scatter[k], low[k]), more)
             sums = sums.at[k].add(rounded(total)[0])

@@ -112,11 +112,7 @@ def by_classes(f: Callable[[T], R], of: T) -> R:
     if jax.typeof(matrices).sharding.spec[0] is not None:
         return f(of)  # each device has some of the classes
     own, put = part(of, [len(a) == num_classes for a in jax.tree.leaves(of)])
-
-    def of_some(own: list[Array]) -> R:
-        return f(put(own))
-
-    return map_in_blocks(of_some, own, max(1, _TOGETHER // d**2))
+    return map_in_blocks(lambda own: f(put(own)), own, max(1, _TOGETHER // d**2))
 
 
 def _cholesky(of: tuple[Array, Covariances, RankRule]) -> Array:

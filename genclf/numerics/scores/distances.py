@@ -140,13 +140,13 @@ class _Shared:
             nearest = constant(argmax(score))
             best = own_of(score, nearest)
             own = self.means.of_rows(nearest).subtracted_from(x)
-            less = loops.unlikely(
-                self.linear.are_far_apart,
-                lambda: (near := self.linear.about_median()).about_classes(
-                    x, nearest, near.between()
-                ),
-                lambda: score - best,
-            )
+
+            def about_classes() -> Array:
+                near = self.linear.about_median()
+                return near.about_classes(x, nearest, near.between())
+
+            are_far = self.linear.are_far_apart
+            less = loops.unlikely(are_far, about_classes, lambda: score - best)
             return self._lengths(own)[:, None] - 2 * less
 
         cancels = length > CANCELS * (length - 2 * best + x.shape[1])  # False on NaN
