@@ -24,7 +24,7 @@ from jaxtyping import Float, PyTree
 from genclf.arguments.unlikely import is_open
 from genclf.numerics.batched import inverse_lower
 from genclf.numerics.compensated import Pair, single
-from genclf.numerics.namespace import Array, matmul, on_host
+from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.numerics.sizes import is_at_most
 
 R = TypeVar("R")
@@ -82,6 +82,9 @@ def narrow(a: Array, dtype: jnp.dtype) -> Pair:
     if dtype == a.dtype:
         return single(a)
     # On a GPU, XLA removes a conversion to float32 and back, and the low part would be 0.
+    if on_host(a):
+        high = a.astype(dtype)
+        return high, (a - high).astype(dtype)
     high = lax.reduce_precision(a, exponent_bits=8, mantissa_bits=23)
     return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
 
@@ -89,22 +92,26 @@ def narrow(a: Array, dtype: jnp.dtype) -> Pair:
 def as_pairs(formula: Callable[..., Any]) -> Callable[..., Any]:
     """A formula of arrays, computed in float64; each result as high and low.
 
-    It has to accept further leading axes. Derivatives are those of the formula in the dtype of the
-    arguments.
+    It has to accept further leading axes. The dtype is that of the first argument. Derivatives are
+    those of the formula in the dtype of the arguments.
     """
 
-    @jax.custom_jvp
-    @in_double
-    def computed(*args: Array) -> Any:
+    def in_pairs(*args: Array) -> Any:
         found = formula(*map(widen, args))
         return jax.tree.map(lambda a: narrow(a, args[0].dtype), found)
+
+    computed = jax.custom_jvp(in_double(in_pairs))
 
     @computed.defjvp
     def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any]:
         changes = jax.jvp(formula, primals, tangents)[1]
         return computed(*primals), jax.tree.map(single, changes)
 
-    return wraps(formula)(computed)
+    @wraps(formula)
+    def called(*args: Array) -> Any:
+        return (in_pairs if on_host(*args) else computed)(*args)
+
+    return called
 
 
 def is_cheap(n: object, d: int) -> bool:
@@ -207,22 +214,11 @@ def whitened_trace(scale: Array, high: Array, low: Array) -> Array:
     return (matmul(inverse, high + low) * inverse).sum((-2, -1))
 
 
-def scaled(weight: Array, pair: Pair) -> Pair:
-    """`weight · (high + low)`, the weight having the leading axes of the pair."""
-    if on_host(weight, *pair):
-        own, high = np.asarray(weight, float), np.asarray(pair[0])
-        whole = own.reshape(own.shape + (1,) * (high.ndim - own.ndim)) * (
-            high + pair[1].astype(float)
-        )
-        rounded = whole.astype(high.dtype)
-        return rounded, (whole - rounded).astype(high.dtype)
-    return _scaled(weight, *pair)
-
-
 @as_pairs
-def _scaled(weight: Array, high: Array, low: Array) -> Array:
-    every = lax.expand_dims(weight, range(weight.ndim, high.ndim))
-    return jnp.broadcast_to(every, high.shape) * (high + low)
+def scaled(high: Array, low: Array, weight: Array) -> Array:
+    """`weight · (high + low)`, the weight having the leading axes of the others."""
+    of_each = namespace(weight).expand_dims(weight, tuple(range(weight.ndim, high.ndim)))
+    return of_each * (high + low)
 
 
 @as_pairs

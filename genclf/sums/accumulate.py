@@ -3,8 +3,8 @@
 The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
 three algorithms, each where it is the cheapest:
 
+* hard labels, full scatters, few rows: one product in float64 (`_few_rows`);
 * a pooled scatter, or hard labels: one pass about points near the class means (`centred`);
-* hard labels, full scatters, few rows: a product with one-hot weights;
 * soft labels, a scatter per class: the classes in turn in each block, 2 n d² K flops.
 """
 

@@ -231,7 +231,7 @@ class Moments(ShowsNumbers):
         more, rounded_off = add_to((other.scatter, of_between), between)
         step, low = self.per_feature(share) * delta, other.rounding
         if low is not None:
-            step, of_step = scaled(share, (delta, rest))
+            step, of_step = scaled(delta, rest, share)
             low = low[0], of_step, low[2] + rounded_off
         sums, steps = (self.count, self.mean, self.scatter), (other.count, step, more)
         (count, mean, scatter), low = add_each(sums, self.rounding, steps, low)
@@ -252,7 +252,7 @@ class Moments(ShowsNumbers):
         if self.rounding is None:
             return Moments.quick(count, keep(self.mean), times(self.scatter))
         low = self.rounding
-        scatter, rest = scaled(xp.asarray(weight, count.dtype), (self.scatter, low[2]))
+        scatter, rest = scaled(self.scatter, low[2], xp.asarray(weight, count.dtype))
         return Moments.quick(count, keep(self.mean), scatter, (times(low[0]), keep(low[1]), rest))
 
     def _remove(self, other: Moments, peak: Moments | None = None) -> Moments:

@@ -5,6 +5,7 @@ Each call has to raise a `ValueError` or `TypeError`, from a line of genclf, tha
 argument. Prints the calls that do not, one a line, and then how many calls there were.
 """
 
+import os
 import sys
 import tempfile
 import traceback
@@ -449,6 +450,7 @@ def main():
     those that compile anew in a second call with the same arguments.
     """
     jax.monitoring.register_event_duration_secs_listener(count_program)
+    os.chdir(tempfile.mkdtemp())  # a string is a path to `save`
     number = 0
     only = sys.argv[1:]
     for name, function, right in calls():

@@ -20,15 +20,11 @@ SHARES = [NAMES[i::3] for i in range(3)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", SHARES, ids=["first", "second", "third"])
-def test_every_bad_argument_is_named(names, tmp_path):
+def test_every_bad_argument_is_named(names):
     done = subprocess.run(
         [sys.executable, "-m", "tests.arguments.attack", *names],
-        cwd=tmp_path,  # a string is a path to `save`
-        env=os.environ
-        | {
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "JAX_PLATFORMS": "cpu",
-        },
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
         timeout=1200,
