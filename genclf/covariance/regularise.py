@@ -224,10 +224,10 @@ def _mixed(own: _Spread, pooled: _Spread, pooling: Scalar) -> _Spread:
     towards = xp.asarray(pooling, own.divisor.dtype)
     share = xp.broadcast_to(divide(towards, pooled.divisor), own.divisor.shape)
     scatter = replaced(own.scatter, own.instead)
-    others = jax.tree.map(lambda a, b: xp.broadcast_to(a, b.shape), pooled.scatter, scatter)
+    others: Pair = jax.tree.map(lambda a, b: xp.broadcast_to(a, b.shape), pooled.scatter, scatter)
     # A class without a divisor has no own covariance; at pooling = 1 its weight is 0.
     of_own = xp.where(towards == 1, 0, divide(1 - towards, own.divisor))
-    both = add_to(scaled(of_own, scatter), scaled(share, others))
+    both = add_to(scaled(*scatter, of_own), scaled(*others, share))
     return _Spread(both, xp.ones_like(own.divisor), own.rows)
 
 

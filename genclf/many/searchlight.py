@@ -31,6 +31,8 @@ from genclf.select.labellings import permutations_of
 from genclf.select.score import Score, ScoreFunction, number_function
 from genclf.select.splits import FoldsOrPairs
 
+_MORE = 3  # columns that cost less than loops over rows whose length is no multiple of a vector's
+
 
 @checked_arguments(
     any_model=True, labels="supervised", all_features=False, neighbours=None, **CHECKS
@@ -187,6 +189,9 @@ def scan_neighbourhoods(given: Scan, index: np.ndarray) -> PlaceScores:
         if (found := scan_columns(given, index)) is not None:
             return found
         if can_pad(clf.family):
+            more = -index.shape[1] % (8 if index.shape[1] < 8 else 16)
+            if more <= _MORE:
+                index = np.pad(index, [(0, 0), (0, more)], constant_values=-1)
             return scan(given, _padded, index, index.shape[1])
     sizes = (index >= 0).sum(1)
     parts, order = [], []

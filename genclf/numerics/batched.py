@@ -21,8 +21,10 @@ from jaxtyping import Float, PyTree
 
 from genclf.numerics import loops, on_host
 from genclf.numerics.namespace import Array, matmul, on_host as is_on_host
+from genclf.numerics.row_blocks import even
 
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
+_THREADED_SOLVE = 1023  # rows times columns, above which OpenBLAS solves in its own threads
 _LARGE = 64  # features from which a triangular matrix is inverted by blocks;
 _THREADED = 128  # features from which a float32 matrix is factorised by panels
 _BLOCK = 32  # the smallest blocks have at most this size
@@ -48,6 +50,7 @@ def _in_small_batches(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of
             part = max(1, int(_INLINE / (flops * max(d, 1) ** 3)))
             if len(a) <= part:
                 return own(a)
+            part = even(len(a), part)
             eye = jnp.broadcast_to(jnp.eye(d, dtype=a.dtype), (-len(a) % part, d, d))
             found = lax.map(own, jnp.concatenate([a, eye]).reshape(-1, part, d, d))
             return jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[: len(a)], found)
@@ -128,8 +131,16 @@ def _add_panel(a: Array, first: int, j: Array, factor: Array) -> Array:
 
 @_in_small_batches(1)
 def _inverse_lower(factor: Array) -> Array:
-    eye = jnp.zeros_like(factor) + jnp.eye(factor.shape[-1], dtype=factor.dtype)[None]
-    return lax.linalg.triangular_solve(factor, eye, left_side=True, lower=True)
+    d = factor.shape[-1]
+    width = even(d, max(1, _THREADED_SOLVE // max(d, 1)))
+    parts = []
+    for first in range(0, d, width):
+        rest = factor[:, first:, first:]
+        eye = jnp.eye(d - first, min(width, d - first), dtype=rest.dtype)
+        own = jnp.zeros_like(rest[..., :width]) + eye[None]
+        part = lax.linalg.triangular_solve(rest, own, left_side=True, lower=True)
+        parts.append(jnp.pad(part, ((0, 0), (first, 0), (0, 0))))
+    return jnp.concatenate(parts, -1)
 
 
 def _inverse_by_blocks(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:

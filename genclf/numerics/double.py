@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from genclf.numerics.compensated import Pair, single
 from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.numerics.sizes import is_at_most
 
+P = ParamSpec("P")
 R = TypeVar("R")
 _FEW_FEATURES = 8  # up to which most of the time is spent reading rows
 _FEW_PRODUCTS = 2**24
@@ -81,37 +82,38 @@ def narrow(a: Array, dtype: jnp.dtype) -> Pair:
     """A float64 array as high and low."""
     if dtype == a.dtype:
         return single(a)
-    # On a GPU, XLA removes a conversion to float32 and back, and the low part would be 0.
     if on_host(a):
         high = a.astype(dtype)
         return high, (a - high).astype(dtype)
+    # On a GPU, XLA removes a conversion to float32 and back, and the low part would be 0.
     high = lax.reduce_precision(a, exponent_bits=8, mantissa_bits=23)
     return lax.convert_element_type(high, dtype), lax.convert_element_type(a - high, dtype)
 
 
-def as_pairs(formula: Callable[..., Any]) -> Callable[..., Any]:
+def as_pairs(formula: Callable[P, Any]) -> Callable[P, Any]:
     """A formula of arrays, computed in float64; each result as high and low.
 
     It has to accept further leading axes. The dtype is that of the first argument. Derivatives are
     those of the formula in the dtype of the arguments.
     """
+    of_arrays = cast(Callable[..., Any], formula)
 
     def in_pairs(*args: Array) -> Any:
-        found = formula(*map(widen, args))
+        found = of_arrays(*map(widen, args))
         return jax.tree.map(lambda a: narrow(a, args[0].dtype), found)
 
     computed = jax.custom_jvp(in_double(in_pairs))
 
     @computed.defjvp
     def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Any, Any]:
-        changes = jax.jvp(formula, primals, tangents)[1]
+        changes = jax.jvp(of_arrays, primals, tangents)[1]
         return computed(*primals), jax.tree.map(single, changes)
 
     @wraps(formula)
     def called(*args: Array) -> Any:
         return (in_pairs if on_host(*args) else computed)(*args)
 
-    return called
+    return cast(Callable[P, Any], called)
 
 
 def is_cheap(n: object, d: int) -> bool:

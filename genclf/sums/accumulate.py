@@ -165,7 +165,8 @@ def _exact_moments(weight: Array, own: Array, x: Array, less: Array) -> tuple[Ar
     scatter = matmul(squares.reshape(*x.shape[:-2], own.shape[-2] * d, n), z)
     total = matmul(weight, z)
     mean = divide(total, weight.sum(-1)[..., None])
-    between = mean[..., None] * total[..., None, :]
-    if own.shape != weight.shape:
-        between = between.sum(-3, keepdims=True)
+    if own.shape == weight.shape:
+        between = mean[..., None] * total[..., None, :]
+    else:
+        between = matmul(mean.mT, total)[..., None, :, :]
     return mean, scatter.reshape(between.shape) - between

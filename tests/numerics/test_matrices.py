@@ -1,5 +1,7 @@
 """Triangular factors and their inverses, and products with sums, are those of NumPy."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -13,15 +15,24 @@ def triangular(d):
     return np.linalg.cholesky(np.eye(d) + np.cov(rows))
 
 
-@pytest.mark.parametrize("d", [13, 71])
+@pytest.mark.parametrize("d", [13, 37, 71])
 def test_an_inverse_is_that_of_numpy(d, dtype):
-    """From 64 features on it is made of blocks."""
+    """From 32 features on it is solved for some columns at a time, from 64 on made of blocks."""
     factors = np.stack([triangular(d), 3 * triangular(d)]).astype(dtype)
     found, mapped = jax.jit(lambda a: (inverse_lower(a), jax.vmap(inverse_lower)(a)))(factors)
     expected = np.linalg.inv(factors.astype(float))
     np.testing.assert_allclose(found, expected, atol=20 * d * np.finfo(dtype).eps)
     np.testing.assert_array_equal(np.triu(found, 1), 0)
     np.testing.assert_array_equal(mapped, found)
+
+
+@pytest.mark.parametrize("d", [1, 31, 32, 45, 46, 63, 64])
+def test_no_system_is_solved_by_threads_of_openblas(d):
+    """It starts them for 1,024 numbers or more; they spin on cores that other fits need."""
+    program = str(jax.make_jaxpr(inverse_lower)(np.ones((7, d, d), np.float32)))
+    solves = re.findall(r"f32\[\d+,(\d+),(\d+)\] = triangular_solve", program)
+    assert bool(solves) == (d < 64)
+    assert all(int(rows) * int(columns) < 1024 for rows, columns in solves)
 
 
 @pytest.mark.parametrize("d", [13, 137, 523])

@@ -99,6 +99,6 @@ class WholeOfRows(Module):
         between = one_matrix(gram(share, total, exact=True))
         high, low = add_to(scatter, jax.tree.map(jnp.negative, between))
         every: Any = jax.tree.map(lambda a: jnp.broadcast_to(a, sums.total.shape), mean)
-        centre, rest = add_to(every, scaled(share, total))
+        centre, rest = add_to(every, scaled(*total, share))
         rounding = None if sums.rounding is None else (sums.rounding[0], rest, low)
         return Moments.quick(sums.count, centre, high, rounding)
