@@ -3,7 +3,7 @@
 The memory used beyond x is that of one block, for any n. Centred moments are computed by one of
 three algorithms, each where it is the cheapest:
 
-* hard labels, full scatters, few rows: one product in float64 (`_few_rows`);
+* hard labels, few rows: products with one-hot weights (`_few_rows`), for full scatters in float64;
 * a pooled scatter, or hard labels: one pass about points near the class means (`centred`);
 * soft labels, a scatter per class: the classes in turn in each block, 2 n d² K flops.
 """
@@ -40,6 +40,7 @@ from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
 _TILE_FROM = 2048  # rows; for fewer, a product with K-fold flops is cheaper than sorting
 _MOST_PRODUCTS = 2**26  # products of `_few_rows`, which are in float64
+_PRODUCTS_A_SUM = 64  # what adding a number to its class costs, in products
 
 
 def dense_sums(features: Float[Array, "n d"], w: Float[Array, "K n"] | ClassWeights) -> Sums:
@@ -72,9 +73,9 @@ def moments(
         found: Any = host.moments(cast(Any, x), rows, full, pooled)
         return Moments.quick(found.count, found.mean, found.scatter)
     if isinstance(w, Hard):
-        most = min(_TILE_FROM, _MOST_PRODUCTS // (w.num_classes * max(1, x.shape[1] ** 2)))
-        if full and is_at_most(x.shape[0], most):
-            return _few_rows(x, w, pooled)
+        each = w.num_classes * max(1, x.shape[1]) * (x.shape[1] if full else _PRODUCTS_A_SUM)
+        if is_at_most(x.shape[0], min(_TILE_FROM, _MOST_PRODUCTS // max(1, each))):
+            return _few_rows(x, w, full=full, pooled=pooled)
         if pooled or not full:
             return hard_moments(x, w, full=full, pooled=pooled)
         return tiled_moments(x, w)
@@ -131,25 +132,51 @@ def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) 
             return matmul(z, w), gram(w, z.T, exact)
         return matmul(z, w), single(matmul(z * z, w))
 
-    def in_bad_rows() -> Array:
-        return matmul((rows != 0).astype(w.dtype), bad.T.astype(w.dtype)) > 0
-
     total, scatter = lax.map(about_centre, (rows, centre))
-    # A non-finite cell makes NaN only the classes in which its row has weight.
-    spoiled = loops.unlikely(bad.any(), in_bad_rows, lambda: jnp.isnan(centre))
-    found = about_mean(count, jnp.where(spoiled, jnp.nan, centre), total, scatter)
-    spoiled = spoiled[:, :, None] | spoiled[:, None] if full else spoiled
-    return replace(found, scatter=jnp.where(spoiled, jnp.nan, found.scatter))
+    spoiled = loops.unlikely(
+        bad.any(), lambda: _spoiled(rows, bad.T), lambda: jnp.zeros_like(centre, bool)
+    )
+    return _with_nan(about_mean(count, centre, total, scatter), spoiled)
 
 
-def _few_rows(x: Shaped[Array, "n d"], w: Hard, pooled: bool) -> Moments:
-    x = ignore_absent(x.astype(w.weight.dtype), w.weight != 0)
+def _few_rows(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> Moments:
     rows = class_rows(w)
-    count = rows.sum(1)
-    centre = divide(matmul(rows, x), count[:, None])
-    drift, scatter = _exact_moments(rows, w.weight[None] if pooled else rows, x, of_rows(centre, w))
-    (mean, low), of_count = add_to(single(centre), drift), zero_low(count)
-    return Moments.quick(count, mean, scatter[0], of_count and (*of_count, low, scatter[1]))
+    x = ignore_absent(x.astype(rows.dtype), w.weight != 0)
+    own = w.weight[None] if pooled else rows
+
+    def of(x: Array) -> Moments:
+        count = rows.sum(1)
+        centre = divide(matmul(rows, x), count[:, None])
+        less = of_rows(centre, w)
+        if not full:
+            z = x - less
+            return about_mean(count, centre, matmul(rows, z), single(matmul(own, z * z)))
+        drift, scatter = _exact_moments(rows, own, x, less)
+        (mean, low), of_count = add_to(single(centre), drift), zero_low(count)
+        return Moments.quick(count, mean, scatter[0], of_count and (*of_count, low, scatter[1]))
+
+    def without_bad_cells() -> Moments:
+        bad = ~jnp.isfinite(x)
+        return _with_nan(of(jnp.where(bad, 0, x)), _spoiled(rows, bad))
+
+    found = of(x)
+    # In a product, a non-finite cell makes the means of all classes NaN.
+    return loops.unlikely(~jnp.isfinite(found.mean).all(), without_bad_cells, lambda: found)
+
+
+def _spoiled(rows: Float[Array, "K n"], bad: Bool[Array, "n d"]) -> Bool[Array, "K d"]:
+    """In which classes a bad cell has weight."""
+    return matmul((rows != 0).astype(rows.dtype), bad.astype(rows.dtype)) > 0
+
+
+def _with_nan(found: Moments, spoiled: Bool[Array, "K d"]) -> Moments:
+    """The moments, NaN in these features of these classes; if pooled, of all."""
+    if found.is_pooled:
+        spoiled = spoiled.any(0, keepdims=True)
+    mean = jnp.where(spoiled, jnp.nan, found.mean)
+    if found.is_full:
+        spoiled = spoiled[:, :, None] | spoiled[:, None]
+    return replace(found, mean=mean, scatter=jnp.where(spoiled, jnp.nan, found.scatter))
 
 
 @as_pairs
