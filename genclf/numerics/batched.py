@@ -132,8 +132,7 @@ def _add_panel(a: Array, first: int, j: Array, factor: Array) -> Array:
 @_in_small_batches(1)
 def _inverse_lower(factor: Array) -> Array:
     d = factor.shape[-1]
-    width = even(d, max(1, _THREADED_SOLVE // max(d, 1)))
-    parts = []
+    width, parts = even(d, _THREADED_SOLVE // d), []
     for first in range(0, d, width):
         rest = factor[:, first:, first:]
         eye = jnp.eye(d - first, min(width, d - first), dtype=rest.dtype)
@@ -146,8 +145,8 @@ def _inverse_lower(factor: Array) -> Array:
 def _inverse_by_blocks(factor: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
     """`[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [-C⁻¹ B A⁻¹, C⁻¹]]`, from small blocks up.
 
-    OpenBLAS solves triangular systems of 8 rows or more in its own threads, which then spin for
-    about 30 ms on cores that the products of rows need.
+    OpenBLAS solves larger triangular systems in its own threads, which then spin for about 30 ms
+    on cores that the products of rows need.
     """
     d = factor.shape[-1]
     levels = (-(-d // _BLOCK) - 1).bit_length()
