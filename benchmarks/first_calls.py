@@ -40,30 +40,42 @@ found = gcf.learning_curve(models, x, y, sizes, key=key, num_splits=20).errors""
 
 
 def _preset(name: str, rows: str, arguments: str = "3") -> str:
-    return f"clf = gcf.{name}({arguments})\nfound = gcf.predict(gcf.fit(clf, {rows}, y), {rows})"
+    return (
+        f"clf, x, y = gcf.{name}({arguments}), {rows}, y[: len({rows})]\n"
+        "found = gcf.predict(gcf.fit(clf, x, y), x)"
+    )
 
 
 CASES = {
-    "lda: fit and predict": (_preset("lda", "x"), 1),
-    "qda: fit and predict": (_preset("qda", "x"), 1),
-    "gaussian_nb: fit and predict": (_preset("gaussian_nb", "x"), 1),
-    "bernoulli_nb: fit and predict": (_preset("bernoulli_nb", "bits"), 1),
-    "categorical_nb: fit and predict": (_preset("categorical_nb", "codes", "3, 5"), 1),
-    "multinomial_nb: fit and predict": (_preset("multinomial_nb", "counts"), 1),
-    "em of lda": ("found = gcf.em(gcf.lda(3), x, half, key=jax.random.key(0)).params", 2),
+    "lda: fit and predict, n = 150, d = 4": (_preset("lda", "x[:150, :4]"), 0.6),
+    "qda: fit and predict, n = 150, d = 4": (_preset("qda", "x[:150, :4]"), 0.6),
+    "gaussian_nb: fit and predict, n = 150, d = 4": (_preset("gaussian_nb", "x[:150, :4]"), 0.6),
+    "bernoulli_nb: fit and predict, n = 150, d = 4": (
+        _preset("bernoulli_nb", "bits[:150, :4]"),
+        0.6,
+    ),
+    "categorical_nb: fit and predict, n = 150, d = 4": (
+        _preset("categorical_nb", "codes[:150, :4]", "3, 5"),
+        0.6,
+    ),
+    "multinomial_nb: fit and predict, n = 150, d = 4": (
+        _preset("multinomial_nb", "counts[:150, :4]"),
+        0.6,
+    ),
+    "em of lda": ("found = gcf.em(gcf.lda(3), x, half, key=jax.random.key(0)).params", 1),
     "certify of lda": (
         "clf = gcf.lda(3)\nfound = gcf.certify(clf, gcf.fit(clf, x, y), x, y).valid",
-        3,
+        1,
     ),
     "fit_lagrange of lda": (
         "clf = gcf.lda(3)\nfound = gcf.fit_lagrange(clf, gcf.stats(clf, x, y)).params",
-        3,
+        1,
     ),
     "posterior of lda": (
         "family = gcf.Gaussian(shared=True, prior=gcf.NormalInverseWishart())\n"
         "clf = gcf.Classifier(family, 3, class_prior=gcf.Dirichlet(1.0))\n"
         "found = gcf.posterior(clf, gcf.stats(clf, x, y)).mean",
-        3,
+        1,
     ),
     "lda: fit and predict, n = 5,000, d = 512, K = 100": (
         _WIDE + _preset("lda", "x", "100"),

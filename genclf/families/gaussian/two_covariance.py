@@ -50,7 +50,7 @@ class TwoCovarianceParams(Density):
         return self.inside.log_prob(self._coordinates(x)) - jnp.log(jnp.diagonal(self.scale)).sum()
 
     def discriminant(self, x: Shaped[Array, "*batch d"]) -> Float[Array, "*batch K"]:
-        """`log_prob` without the logarithm of |L|, which all classes share."""
+        """`log_prob` without `log |L|`, which all classes share."""
         return self.inside.discriminant(self._coordinates(x))
 
     def sample(self, key: Array, y: Int[Array, "*shape"]) -> Float[Array, "*shape d"]:
