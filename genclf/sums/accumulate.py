@@ -146,7 +146,8 @@ def _few_rows(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) -> 
 
     def of(x: Array) -> Moments:
         count = rows.sum(1)
-        centre = divide(matmul(rows, x), count[:, None])
+        # A product, which XLA does not compute again, with another rounding, where it is used.
+        centre = matmul(divide(rows, count[:, None]), x)
         less = of_rows(centre, w)
         if not full:
             z = x - less
