@@ -39,7 +39,7 @@ from genclf.sums.near import some_row
 from genclf.sums.statistics import Moments, Sums, about_mean, divide
 
 _TILE_FROM = 2048  # rows; for fewer, a product with K-fold flops is cheaper than sorting
-_MOST_PRODUCTS = 2**26  # products of `_few_rows`, which are in float64
+_MOST_PRODUCTS = 2**26  # products of `_few_rows`; those of full scatters are in float64
 _PRODUCTS_A_SUM = 64  # what adding a number to its class costs, in products
 
 
@@ -73,7 +73,7 @@ def moments(
         found: Any = host.moments(cast(Any, x), rows, full, pooled)
         return Moments.quick(found.count, found.mean, found.scatter)
     if isinstance(w, Hard):
-        each = w.num_classes * max(1, x.shape[1]) * (x.shape[1] if full else _PRODUCTS_A_SUM)
+        each = w.num_classes * x.shape[1] * (x.shape[1] if full else _PRODUCTS_A_SUM)
         if is_at_most(x.shape[0], min(_TILE_FROM, _MOST_PRODUCTS // max(1, each))):
             return _few_rows(x, w, full=full, pooled=pooled)
         if pooled or not full:
