@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from genclf.covariance.estimate import CovarianceEstimate
 from genclf.numerics import batched
+from genclf.numerics.logarithms import power_of_two
 from genclf.numerics.namespace import Array, matmul, namespace, on_host
 from genclf.sums.factors import Covariances, by_classes
 
@@ -97,8 +98,10 @@ def _roots(r: int, of: tuple[Covariances, Array, Array, Array]) -> Float[Array, 
 
 
 def _eigh(covariance: Array) -> tuple[Array, Array]:
-    value, vector = batched.eigh(covariance[None])
-    return value[0], vector[0]
+    # The rounding of LAPACK depends on the unit, so this is a power of two.
+    unit, inverse = power_of_two(namespace(covariance).abs(covariance).max(keepdims=True))
+    value, vector = batched.eigh((covariance * inverse)[None])
+    return value[0] * unit[0], vector[0]
 
 
 def _of_spectrum(value: Array, vector: Array, r: int, least: Array, num: Array) -> Leading:

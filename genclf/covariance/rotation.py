@@ -12,6 +12,8 @@ from jaxtyping import Float, Shaped
 
 from genclf.arguments.domains import POSITIVES
 from genclf.arguments.reprs import ShowsNumbers
+from genclf.numerics.batched import orthonormal, pseudo_inverse
+from genclf.numerics.logarithms import power_of_two
 from genclf.numerics.namespace import Array, matmul
 from genclf.numerics.row_blocks import broadcast_rows, over_rows
 from genclf.sums.blocks import ignore_absent
@@ -84,19 +86,18 @@ def rotation_of(
     return Rotation(origin, unit, _basis((x - origin[None]) / unit[None], weight))
 
 
-def power_of_two(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, ""]:
-    """The unit in which the largest deviation in the rows is about 1; 1 if they are equal."""
+def unit_of(x: Shaped[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, ""]:
+    """The unit in which the largest deviation in the rows is about 1; some unit if it is 0."""
     present = weight != 0
     x = x.astype(weight.dtype)
     largest = jnp.where(present[:, None], jnp.abs(x - x[present.argmax()][None]), 0).max()
     usable = (largest > 0) & jnp.isfinite(largest)
-    exponent = jnp.round(jnp.log2(jnp.where(usable, largest, 1)))
-    return lax.stop_gradient(jnp.exp2(exponent))
+    return lax.stop_gradient(power_of_two(jnp.where(usable, largest, 1))[0])
 
 
 @jax.custom_jvp
 def _basis(rows: Float[Array, "n d"], weight: Float[Array, "n"]) -> Float[Array, "d r"]:
-    return jnp.linalg.qr(rows.T, mode="reduced")[0]
+    return orthonormal(rows.T)
 
 
 @_basis.defjvp
@@ -108,4 +109,4 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Arra
     (rows, weight), (moved, _) = primals, tangents
     basis, root = _basis(rows, weight), jnp.sqrt(weight)[:, None]
     out = moved - matmul(matmul(moved, basis), basis.T)
-    return basis, matmul(jnp.linalg.pinv(root * matmul(rows, basis)), root * out).T
+    return basis, matmul(pseudo_inverse(root * matmul(rows, basis)), root * out).T

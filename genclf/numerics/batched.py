@@ -20,7 +20,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Float, PyTree
 
 from genclf.numerics import loops, on_host
-from genclf.numerics.namespace import Array, matmul, on_host as is_on_host
+from genclf.numerics.namespace import Array, matmul, namespace, on_host as is_on_host
 from genclf.numerics.row_blocks import even
 
 _INLINE = 200_000  # flops of a batch, above which jaxlib uses the pool
@@ -35,10 +35,10 @@ Of = Callable[[Array], PyTree]
 
 
 def _in_small_batches(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of]:
-    """Decorate a function of (batch, d, d): it takes any leading axes, in small batches on a CPU.
+    """Decorate a function of (batch, m, n): it takes any leading axes, in small batches on a CPU.
 
     Args:
-        flops: flops for one matrix, divided by the cube of its size; at least jaxlib's estimate.
+        flops: flops for one matrix, divided by `m n min(m, n)`; at least jaxlib's estimate.
         by_cpu: the function for a CPU, if it differs.
     """
 
@@ -46,13 +46,13 @@ def _in_small_batches(flops: int, by_cpu: Of | None = None) -> Callable[[Of], Of
         own = function if by_cpu is None else by_cpu
 
         def on_cpu(a: Array) -> PyTree:
-            d = a.shape[-1]
-            part = max(1, int(_INLINE / (flops * max(d, 1) ** 3)))
+            m, n = a.shape[-2:]
+            part = max(1, int(_INLINE / (flops * max(m * n * min(m, n), 1))))
             if len(a) <= part:
                 return own(a)
             part = even(len(a), part)
-            eye = jnp.broadcast_to(jnp.eye(d, dtype=a.dtype), (-len(a) % part, d, d))
-            found = lax.map(own, jnp.concatenate([a, eye]).reshape(-1, part, d, d))
+            eye = jnp.broadcast_to(jnp.eye(m, n, dtype=a.dtype), (-len(a) % part, m, n))
+            found = lax.map(own, jnp.concatenate([a, eye]).reshape(-1, part, m, n))
             return jax.tree.map(lambda r: r.reshape(-1, *r.shape[2:])[: len(a)], found)
 
         @custom_vmap
@@ -262,9 +262,13 @@ def _eigh(a: Array) -> tuple[Array, Array]:
 
 def upper_of_qr(a: Array) -> Array:
     """The upper triangular factor of square matrices; without derivatives."""
-    return on_host.upper_of_qr(a) if is_on_host(a) else _upper_of_qr(a)
+    return namespace(a).linalg.qr(a, mode="r") if is_on_host(a) else _upper_of_qr(a)
 
 
-@_in_small_batches(2)
-def _upper_of_qr(a: Array) -> Array:
-    return jnp.linalg.qr(a, mode="r")
+_upper_of_qr = _in_small_batches(2)(partial(jnp.linalg.qr, mode="r"))
+
+
+# Of matrices (..., m, n): the orthonormal columns of their QR factors, without derivatives.
+orthonormal = _in_small_batches(2)(lambda a: jnp.linalg.qr(a)[0])
+singular_values = _in_small_batches(4)(partial(jnp.linalg.svd, compute_uv=False))
+pseudo_inverse = _in_small_batches(4)(jnp.linalg.pinv)

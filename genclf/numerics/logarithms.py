@@ -22,6 +22,13 @@ def gammaln(a: Any) -> Any:
     return special.gammaln(a)
 
 
+def power_of_two(size: Any) -> tuple[Any, Any]:
+    """A power of two near to positive numbers, and its inverse, both ordinary float32 numbers."""
+    xp = namespace(size)
+    exponent, one = xp.clip(xp.frexp(size)[1], -126, 126), xp.ones_like(size)
+    return xp.ldexp(one, exponent), xp.ldexp(one, -exponent)
+
+
 def safe_log(p: Array) -> Array:
     """`log p`, with -inf and gradient 0 at p = 0."""
     xp = namespace(p)

@@ -37,8 +37,3 @@ def eigh(a: Any) -> tuple[Any, Any]:
             each = [eigh(one) for one in a]
             return np.stack([own[0] for own in each]), np.stack([own[1] for own in each])
         return np.full_like(a[0], np.nan), np.full_like(a, np.nan)
-
-
-def upper_of_qr(a: Any) -> Any:
-    """As `batched.upper_of_qr`."""
-    return np.linalg.qr(a, mode="r")

@@ -6,12 +6,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Float, Shaped
 
+from genclf.numerics.logarithms import power_of_two
 from genclf.numerics.namespace import Array
 from genclf.sums.accumulate import moments
 from genclf.sums.blocks import ClassWeights, ignore_absent, merge_over_blocks, row_weights
 from genclf.sums.statistics import Moments
-
-_LARGEST = 126  # both 2^126 and 2^-126 are ordinary numbers in float32
 
 
 def moments_in_units(x: Shaped[Array, "n d"], w: ClassWeights) -> tuple[Moments, Float[Array, "d"]]:
@@ -24,9 +23,7 @@ def moments_in_units(x: Shaped[Array, "n d"], w: ClassWeights) -> tuple[Moments,
     weight = row_weights(w)
     cells = ignore_absent(lax.stop_gradient(x).astype(weight.dtype), weight != 0)
     largest = jnp.abs(jnp.where(jnp.isfinite(cells), cells, 0)).max(0, initial=0)
-    exponent = jnp.clip(jnp.frexp(largest)[1], -_LARGEST, _LARGEST)
-    one = jnp.ones_like(largest)
-    unit, inverse = jnp.ldexp(one, exponent), jnp.ldexp(one, -exponent)
+    unit, inverse = power_of_two(largest)
 
     def block(x: Array, w: ClassWeights) -> Moments:
         return moments(x.astype(weight.dtype) * inverse[None], w, full=False)

@@ -10,7 +10,7 @@ import pytest
 
 import genclf as gcf
 from tests.costs import counted
-from tests.registry import BY_NAME, FAMILIES, MODELS, N, take, with_hyperparameters
+from tests.registry import BY_NAME, FAMILIES, MODELS, K, N, take, with_hyperparameters
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -123,25 +123,42 @@ def test_a_float_hyper_parameter_may_be_an_array(compiled):
     assert compiled() == 0
 
 
-# Multiples of n³ that jaxlib counts as the flops of LAPACK's functions of a square matrix.
-LAPACK = {"potrf": 1 / 3, "trsm": 1.0, "syevd": 9.0, "geqrf": 4 / 3, "orgqr": 4 / 3, "gesdd": 4.0}
+# Multiples of `m n min(m, n)` that jaxlib counts, at most, as the flops of LAPACK's functions.
+LAPACK = {"potrf": 1 / 3, "trsm": 1.0, "syevd": 9.0, "geqrf": 2.0, "orgqr": 2.0, "gesdd": 4.0}
+
+
+def assert_small_batches(f, *args):
+    """With 200,000 flops jaxlib waits for XLA's threads in one of them: two such calls for ever."""
+    many = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1009, *a.shape), a.dtype), args)
+    program = jax.jit(jax.vmap(f)).trace(*many).lower(lowering_platforms=("cpu",))
+    calls = re.findall(r"@lapack_.(\w+)_ffi\(.*: \(tensor<([\dx]+)xf\d+>", program.as_text())
+    for name, shape in calls:
+        *batch, m, n = map(int, shape.split("x"))
+        assert math.prod(batch) * LAPACK[name] * m * n * min(m, n) <= 200_000
+    return calls
 
 
 @pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_no_batch_of_matrices_waits_for_the_thread_pool(model):
-    """With 200,000 flops jaxlib waits for XLA's threads in one of them: two such calls for ever."""
 
     def fit_and_score(x, y):
         params = gcf.fit(model.classifier, x, y)
         return gcf.log_posterior(params, x)
 
     example = jax.tree.map(jnp.asarray, model.example("float64", n=31))
-    many = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1009, *a.shape), a.dtype), example)
-    program = jax.jit(jax.vmap(fit_and_score)).trace(*many).lower(lowering_platforms=("cpu",))
-    calls = re.findall(r"@lapack_.(\w+)_ffi\(.*: \(tensor<([\dx]+)xf\d+>", program.as_text())
+    calls = assert_small_batches(fit_and_score, *example)
     assert calls or not isinstance(model.family, gcf.Gaussian) or model.family.covariance != "full"
-    for name, shape in calls:
-        *batch, rows, columns = map(int, shape.split("x"))
-        assert rows == columns
-        assert math.prod(batch) * LAPACK[name] * rows**3 <= 200_000
+
+
+@pytest.mark.parametrize("target", ["identity", "diagonal"])
+def test_no_batch_of_fits_in_the_row_space_waits_for_it(target):
+    clf = gcf.Classifier(gcf.Gaussian(shared=True, shrinkage=0.1, target=target), K)
+    x, y = jnp.ones((13, 31), jnp.float32), jnp.arange(13) % K
+    assert assert_small_batches(lambda x, y: gcf.fit(clf, x, y), x, y)
+    assert assert_small_batches(lambda x, y: gcf.diagnose(clf, x, y), x, y)
+
+    def score(x, y):
+        return gcf.log_posterior(gcf.fit(clf, x, y), x).sum()
+
+    assert assert_small_batches(jax.grad(score), x, y)

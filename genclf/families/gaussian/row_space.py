@@ -19,7 +19,7 @@ from genclf.arguments.module import static
 from genclf.covariance.estimate import CovarianceEstimate, GaussianDiagnosis
 from genclf.covariance.magnitudes import Magnitudes
 from genclf.covariance.regularise import estimate_covariance
-from genclf.covariance.rotation import Rotation, power_of_two, rotation_of
+from genclf.covariance.rotation import Rotation, rotation_of, unit_of
 from genclf.covariance.scales import SCALES
 from genclf.covariance.shrinkage import Estimated, estimated, intensity, shrinkage_terms
 from genclf.families.base import Condition, Density, Params, Wrapping
@@ -28,6 +28,7 @@ from genclf.families.gaussian.params import GaussianParams, describe_moments
 from genclf.families.gaussian.terms import shared_terms
 from genclf.families.mode import mode
 from genclf.families.support import Support
+from genclf.numerics.batched import singular_values
 from genclf.numerics.logarithms import LOG_2PI
 from genclf.numerics.namespace import Array, einsum, matmul
 from genclf.numerics.row_blocks import broadcast_rows
@@ -245,7 +246,7 @@ def fit_in_row_space(family: Any, x: Shaped[Array, "n d"], w: ClassWeights) -> R
     """The fit of a `Gaussian` with a shrinkage, without a (d, d) array: O(n² d)."""
     d, weight = x.shape[1], row_weights(w)
     if family.target == "identity":
-        unit = jnp.full(d, power_of_two(x, weight))
+        unit = jnp.full(d, unit_of(x, weight))
         rotation, inside = rotation_of(x, weight, unit), RowSpaceGaussian(family, d)
     else:
         unit, shrinkage, num_varying = _in_units(family, x, w)
@@ -272,7 +273,7 @@ def _features_of(family: Any) -> Any:
 
 def _diagnosis(of_each: GaussianDiagnosis, params: RowSpaceParams, d: int) -> GaussianDiagnosis:
     """A diagnosis per feature, with the rank, condition and shrinkage of the covariances."""
-    spread = jnp.linalg.svd(params.inside.scale, compute_uv=False) ** 2
+    spread = singular_values(params.inside.scale) ** 2
     largest = jnp.maximum(spread.max(-1), params.outside)
     smallest = jnp.minimum(spread.min(-1), params.outside)
     of_class = lambda a: jnp.broadcast_to(a, of_each.condition.shape)  # noqa: E731
