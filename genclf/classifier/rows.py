@@ -161,12 +161,12 @@ def check_supervised_rows(
     check_minus_one(y, weights, model.num_classes)
 
 
-def check_examples(params: Model | TakesExamples | Density, x: PyTree) -> None:
+def check_examples(params: Model | TakesExamples | Density, x: PyTree, called: str = "x") -> None:
     """Raise unless x holds examples with the number of features that the params were fitted to."""
     batch, of_fit = None, _num_features.of(params, attrgetter("num_features"))
     if not isinstance(of_fit, dict) and isinstance(x, AnyArray) and x.shape[-1:] == (of_fit,):
         return
-    for name, path, _, block in named_arrays(params.support, x):
+    for name, path, _, block in named_arrays(params.support, x, called):
         shape, fitted = block.shape, of_fit
         for part in path:
             fitted = fitted[part]

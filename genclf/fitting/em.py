@@ -28,6 +28,7 @@ from genclf.families.gaussian.whole import whole_of_rows
 from genclf.fitting.e_step import Expectation, expectation
 from genclf.fitting.em_convergence import fixed_point
 from genclf.fitting.em_start import check_clusters, check_for_em, check_init, check_latent, start_of
+from genclf.numerics.members import ITERATED, in_cache
 from genclf.numerics.namespace import Array
 from genclf.sums.sparse import HostRows
 from genclf.sums.statistics import ClassifierStats
@@ -186,6 +187,7 @@ def fit_hidden(
 
 
 @partial(compiled, fast_compile=2**14)
+@partial(in_cache, most=ITERATED)
 def _fit_hidden(
     clf: Classifier, x: PyTree, y: Array, weights: Array | None, init: ClassifierParams | None
 ) -> ClassifierParams:

@@ -15,6 +15,7 @@ from genclf.classifier.rows import Rows
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression, softmax_form
 from genclf.fitting.softmax_likelihood import Problem, make_problem
 from genclf.fitting.softmax_minimum import minimise, tolerance
+from genclf.numerics.members import ITERATED, in_cache
 from genclf.numerics.namespace import Array, matmul
 
 
@@ -47,6 +48,7 @@ def _start_from(init: SoftmaxParams, problem: Problem) -> Float[Array, "K p1"]:
 
 
 @partial(compiled, fast_compile=2**14)
+@partial(in_cache, most=ITERATED)
 def fit_softmax(
     clf: SoftmaxRegression,
     x: Array,

@@ -18,11 +18,13 @@ from genclf.classifier.conversion import as_arrays
 from genclf.classifier.diagnosis import Diagnosis, diagnosed
 from genclf.classifier.estimation import estimate, sums
 from genclf.classifier.model import Fitted, Model, check_hyperparameters
+from genclf.classifier.rows import check_examples
 from genclf.classifier.scores import predictions
 from genclf.fitting.fit import fitted
 from genclf.fitting.softmax import SoftmaxParams, SoftmaxRegression
 from genclf.many.packing import Datasets, Stack, stacked, stacks, with_copies
 from genclf.numerics import loops
+from genclf.numerics.members import ITERATED
 from genclf.numerics.sizes import padded_size
 from genclf.select.chunks import PROGRESS, Progress, Sizes, in_order, map_chunk, over_chunks, sizes
 from genclf.select.cross_validation import has_statistics
@@ -156,26 +158,27 @@ def predict_many(
     if isinstance(x, list | tuple):
         return _predict_each(params, x, count, batch_size)
     x = as_arrays(x, "x")
-    if {a.shape[:1] for a in jax.tree.leaves(x)} != {(count,)}:
+    if {(a.shape[0], a.ndim) for a in jax.tree.leaves(x)} != {(count, 3)}:
         raise ValueError(
             f"x has shape {jax.tree.map(np.shape, x)}, expected ({count}, n, d): rows for each of "
             f"the {count} fits"
         )
+    check_examples(params, x)
     size = sizes(count, x, batch_size, params)
     of_chunk = lambda first: _of_members(predictions, (), (params, x), first, size)  # noqa: E731
     return over_chunks(of_chunk, count, size.chunk)
 
 
-def _fits(clf: Model, stack: Stack, *how: Any) -> PyTree:
+def _fits(clf: Model, stack: Stack, batch_size: int | None, progress: Any) -> PyTree:
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stack.data[0])
     if not has_statistics(clf, one):
-        return _mapped(fitted, clf, stack, *how)
+        return _mapped(fitted, clf, stack, batch_size or ITERATED, progress)
 
     def estimates(first: Array, size: Sizes) -> PyTree:
         # Two programs: in a single one, XLA would recompute the statistics wherever they are used.
         return _estimates(clf, _of_members(sums, (clf,), stack.data, first, size), size)
 
-    return _over_stack(estimates, clf, stack, *how)
+    return _over_stack(estimates, clf, stack, batch_size, progress)
 
 
 def _mapped(function: Callable[..., PyTree], clf: Model, stack: Stack, *how: Any) -> PyTree:
@@ -220,6 +223,10 @@ def _predict_each(
     if len(x) != count:
         raise ValueError(f"x holds {len(x)} arrays, expected {count}: rows for each of the fits")
     given = [jax.tree.map(np.asarray, rows) for rows in x]
+    for i, rows in enumerate(given):
+        if any(a.ndim != 2 for a in jax.tree.leaves(rows)):
+            raise ValueError(f"x[{i}] has shape {jax.tree.map(np.shape, rows)}, expected (n, d)")
+        check_examples(params, rows, f"x[{i}]")
     lengths = [len(jax.tree.leaves(rows)[0]) for rows in given]
     padded = np.array([padded_size(length) for length in lengths])
     found: dict[int, np.ndarray] = {}

@@ -37,7 +37,7 @@ def padded_index(neighbours: Any, num_columns: int) -> Int[np.ndarray, "C m"]:
     for place, each in enumerate(lists):
         if each.ndim != 1 or not len(each) or not np.issubdtype(each.dtype, np.integer):
             raise ValueError(
-                f"neighbours[{place}] is {shown(each)}, expected at least one column number"
+                f"neighbours[{place}] is {shown(each)}, expected at least one column, as integers"
             )
         wrong = (each < 0) | (each >= num_columns)
         if wrong.any() or len(np.unique(each)) != len(each):

@@ -44,8 +44,10 @@ def stacks(
 
     All have one shape if shapes of `result(clf, x, y, weights)` depend on the number of rows.
     """
-    if _is_stacked(datasets):
-        return [_one_stack(clf, *datasets)]
+    given: Any = datasets
+    is_tuple = isinstance(given, tuple) and 2 <= len(given) <= 3
+    if is_tuple and not isinstance(given[0], tuple | list) and np.ndim(given[1]) >= 2:
+        return [_one_stack(clf, *given)]
     given = [_arrays(each, number) for number, each in enumerate(_listed(datasets))]
     for number, (x, y, w) in enumerate(given):
         _check_one(clf, x, y, w, f"datasets[{number}]")
@@ -60,13 +62,6 @@ def stacks(
     if len({len(y) for _, y, _ in given}) == 1:
         padded[:] = len(given[0][1])
     return [_stack(given, np.flatnonzero(padded == n), int(n)) for n in np.unique(padded)]
-
-
-def _is_stacked(datasets: object) -> bool:
-    """Whether the data sets are one tuple of arrays, and not a sequence of tuples."""
-    if not isinstance(datasets, tuple) or not 2 <= len(datasets) <= 3:
-        return False
-    return not isinstance(datasets[0], tuple | list) and np.ndim(datasets[1]) >= 2
 
 
 def _listed(datasets: Any) -> Sequence[Any]:

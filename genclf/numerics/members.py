@@ -18,12 +18,14 @@ from genclf.numerics.row_blocks import map_in_blocks
 
 S = TypeVar("S")
 _TOGETHER = 2**18  # numbers of the data sets that are worked on at once
+ITERATED = 8  # data sets whose iterations go on together, until the last has ended
 
 
-def in_cache(function: Callable[..., S]) -> Callable[..., S]:
+def in_cache(function: Callable[..., S], most: int = _TOGETHER) -> Callable[..., S]:
     """A function that `jax.vmap` computes for a few members at a time, so they stay in a cache.
 
-    It is the function itself on an accelerator, for sharded members, and for derivatives.
+    They are `most` at most. It is the function itself on an accelerator, for sharded members, and
+    for derivatives.
     """
     by_members = custom_vmap(function)
 
@@ -31,7 +33,7 @@ def in_cache(function: Callable[..., S]) -> Callable[..., S]:
     def _(size: int, batched: list[PyTree], *args: PyTree) -> tuple[S, PyTree]:
         own, put = part(args, jax.tree.leaves(batched))
         of_some = jax.vmap(lambda own: function(*put(own)))
-        block = max(1, _TOGETHER * size // sum(a.size for a in own))
+        block = min(most, max(1, _TOGETHER * size // sum(a.size for a in own)))
         if size <= block or any(jax.typeof(a).sharding.spec[0] is not None for a in own):
             found = of_some(own)
         else:

@@ -102,6 +102,25 @@ def test_chunks_are_put_together_and_one_bad_member_changes_no_other():
     assert (gcf.predict_many(again, x)[37] == -1).all()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda x: x[:, :, :2], r"x has shape \(5, 19, 2\), expected \(..., 3\)"),
+        (lambda x: x[:, 0], r"x has shape \(5, 3\), expected \(5, n, d\)"),
+        (lambda x: x[:4], r"x has shape \(4, 19, 3\), expected \(5, n, d\)"),
+        (lambda x: [*x[:4], x[4][:, :2]], r"x\[4\] has shape \(19, 2\), expected \(..., 3\)"),
+        (lambda x: list(x[:, 0]), r"x\[0\] has shape \(3,\), expected \(n, d\)"),
+    ],
+)
+@pytest.mark.parametrize("preset", [gcf.lda, gcf.bernoulli_nb])
+def test_rows_of_another_shape_are_refused(preset, wrong, message):
+    x, y = stack(5)
+    bits = (x > 0).astype(int)
+    params = gcf.fit_many(preset(K), (bits, y))
+    with pytest.raises(ValueError, match=message):
+        gcf.predict_many(params, wrong(bits))
+
+
 def test_settings_of_the_caller_hold_in_all_chunks(x64):
     x, y = stack(67)
     found = gcf.fit_many(gcf.gaussian_nb(K), (x.astype(float), y), batch_size=2)

@@ -1,5 +1,7 @@
 """Functions that `jax.vmap` computes for a few members at a time."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,3 +61,20 @@ def test_fits_do_not_depend_on_how_many_are_computed_at_once(preset, monkeypatch
     monkeypatch.setattr(members, "_TOGETHER", 3 * 31 * 3)
     jax.clear_caches()
     assert_close(fits(), at_once, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        gcf.SoftmaxRegression(3),
+        gcf.Classifier(gcf.Mixture(gcf.Gaussian("diag", ridge=0.1), 2), 3),
+    ],
+    ids=["softmax", "mixture"],
+)
+def test_at_most_eight_data_sets_wait_for_the_iterations_of_the_slowest(clf):
+    x, y = jnp.ones((19, 31, 2), jnp.float32), jnp.zeros((19, 31), int)
+    fits = jax.jit(jax.vmap(lambda x, y: gcf.fit(clf, x, y)))
+    program = fits.trace(x, y).lower(lowering_platforms=("cpu",)).as_text()
+    waits = r"applies stablehlo.or across dimensions = \[0\] : \(tensor<(\d+)xi1>"
+    together = set(map(int, re.findall(waits, program)))
+    assert together and max(together) <= members.ITERATED
