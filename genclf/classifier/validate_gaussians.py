@@ -29,13 +29,13 @@ def check_determined(found: PyTree, prefix: str, latent: bool) -> None:
 
 
 def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
-    if found.vanishing.any():
-        features = _features(found.vanishing)
+    if found.out_of_range.any():
+        features = _features(found.out_of_range)
         dtype = found.rounding.dtype
         double = ", or use float64" if dtype == np.float32 else ""
         raise ValueError(
-            f"{prefix}the squares of features {features} are too small for {dtype}: multiply them "
-            f"by a power of ten{double}"
+            f"{prefix}the squares of features {features} are too small or too large for {dtype}: "
+            f"use other units{double}"
         )
 
 

@@ -26,8 +26,8 @@ class GaussianDiagnosis(ShowsNumbers):
         too_few: classes whose count is at most d, too few for a full covariance, shape (K,).
         constant: features without spread within a class, shape (K, d).
         dependent: features that vary, in a linear combination that does not, shape (K, d).
-        vanishing: features whose squares are too small for the dtype: their variance, and every
-            result of it, is NaN; shape (K, d), the same for every class.
+        out_of_range: features whose squares are too small or too large for the dtype: their
+            variance, and every result of it, is NaN; shape (K, d), the same for every class.
         rank: numerical rank of the correlation matrix of each class, shape (K,); if the covariance
             is shared, that of the shared one for every class.
         condition: condition number of the same matrix, shape (K,); inf where rank-deficient. The
@@ -43,7 +43,7 @@ class GaussianDiagnosis(ShowsNumbers):
     too_few: Bool[Array, "K"]
     constant: Bool[Array, "K d"]
     dependent: Bool[Array, "K d"]
-    vanishing: Bool[Array, "K d"]
+    out_of_range: Bool[Array, "K d"]
     rank: Int[Array, "K"]
     condition: Float[Array, "K"]
     rounding: Float[Array, "K d"]
@@ -68,7 +68,7 @@ class CovarianceEstimate(NamedTuple):
         overall_mean: mean of all examples, (d,).
         is_singular: features (all features together if spherical) that are constant and have
             no ridge or target added; the shape of `variance`.
-        vanishing: features whose squares underflow in the dtype, so that the variance is NaN, (d,).
+        out_of_range: features whose squares leave the range of the dtype, (d,).
     """
 
     exact: Covariances | None
@@ -81,7 +81,7 @@ class CovarianceEstimate(NamedTuple):
     constant: Bool[Array, "K D"]
     overall_mean: Float[Array, "D"]
     is_singular: Bool[Array, "K d"]
-    vanishing: Bool[Array, "D"]
+    out_of_range: Bool[Array, "D"]
 
     @property
     def is_full(self) -> bool:
@@ -138,8 +138,8 @@ class CovarianceEstimate(NamedTuple):
         return GaussianDiagnosis(
             too_few=count <= d,
             dependent=xp.broadcast_to(dependent, (len(count), d)),
-            constant=xp.broadcast_to(self.constant & ~self.vanishing[None], (len(count), d)),
-            vanishing=xp.broadcast_to(self.vanishing[None], (len(count), d)),
+            constant=xp.broadcast_to(self.constant & ~self.out_of_range[None], (len(count), d)),
+            out_of_range=xp.broadcast_to(self.out_of_range[None], (len(count), d)),
             rank=xp.broadcast_to((~is_zero).sum(-1), count.shape),
             condition=xp.broadcast_to(condition, count.shape),
             rounding=eps * xp.abs(mean) / xp.broadcast_to(xp.sqrt(self.variance), mean.shape),

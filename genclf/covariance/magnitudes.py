@@ -13,8 +13,8 @@ class Magnitudes:
     constant up to rounding; `square_of_class` is the mean square in each class, (K, d), or over all
     classes if the class has no weight; (1, d) if the scatter is pooled. A pooled variance below the
     rounding of all rows is compared with the class nearest to 0: one far class may be constant
-    where others vary. `vanishing` marks nonzero features whose squares underflow or are inexact:
-    their variance is unknown in this dtype.
+    where others vary. In this dtype the variance is unknown of features that are `vanishing`, not 0
+    with squares that underflow or are inexact, or `overflowing`, with squares that are not finite.
     """
 
     def __init__(self, stats: Moments):
@@ -45,6 +45,8 @@ class Magnitudes:
         self.vanishing = some & (self.square < info.tiny / info.eps)
         of_empty = square[None]
         self.square_of_class = of_empty if stats.is_pooled else xp.where(count == 0, of_empty, own)
+        is_finite = xp.isfinite(self.square) & xp.isfinite(self.square_of_class).all(0)
+        self.overflowing = ~is_finite & ~xp.isnan(stats.mean).any(0)
 
 
 def rounding_of(square: Array) -> Array:

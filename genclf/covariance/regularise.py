@@ -106,10 +106,9 @@ def estimate_covariance(
     # posterior, even in new rows where it differs.
     square = mean(xp.where(size.square == 0, 1, size.square)[None])
     least = xp.where(no_spread, square, typical / (spread.rows + 1))
-    unknown = size.vanishing[None]
-    unknown = unknown.any(-1, keepdims=True) if spherical else unknown
     info = xp.finfo(dtype)  # an underflow is negligible in a variance above tiny / ε²
-    unknown = unknown & ~(added > info.tiny / info.eps**2)
+    unknown = size.vanishing[None] & ~(added > info.tiny / info.eps**2) | size.overflowing[None]
+    unknown = unknown.any(-1, keepdims=True) if spherical else unknown
     variance = xp.where(unknown, xp.nan, xp.where(singular, least, variance))
     exact = None
     if stats.is_full:
@@ -133,7 +132,7 @@ def estimate_covariance(
         _constant(stats, size),
         size.mean,
         singular,
-        size.vanishing,
+        size.vanishing | size.overflowing,
     )
 
 

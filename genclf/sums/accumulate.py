@@ -92,7 +92,7 @@ def moments_of_cells(x: Shaped[Array, "n d"], seen: Bool[Array, "n d"], w: Class
 
     def of_cells(x: Array, seen: Array, w: Array) -> Moments:
         column = one_class(x[:, None], jnp.where(seen, w, 0), full=False)
-        return Moments(column.count, column.mean[0], column.scatter[0])
+        return jax.tree.map(lambda a: a.reshape(()), column)
 
     def block(rows: tuple[Array, Array], w: ClassWeights) -> Moments:
         of_class = jax.vmap(of_cells, (1, 1, None))
@@ -107,13 +107,13 @@ def one_class(x: Shaped[Array, "n d"], w: Float[Array, "n"], full: bool) -> Mome
     reference = some_row(x, w)
     x = x - reference[None]
     count = w.sum()
-    centre = divide(matmul(w, x), count)
-    z = x - centre[None]
+    centre = reference + divide(matmul(w, x), count)
+    z = x - (centre - reference)[None]  # about the centre as it is rounded
     if full:
         scatter = gram(w, z, is_cheap(*z.shape))
     else:
         scatter = single(matmul(w, z * z))
-    return about_mean(count, reference + centre, matmul(w, z), scatter)
+    return about_mean(count, centre, matmul(w, z), scatter)
 
 
 def _soft_block(x: Shaped[Array, "n d"], w: Float[Array, "n K"], *, full: bool) -> Moments:

@@ -68,7 +68,8 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
     parts = partial_sums_of(w, at_once)
 
     def read(centre: Array, products: Products) -> Moments:
-        add_pair = add_to if products.exact else _add_plainly
+        # The rounding errors of sums of inexact products are not kept.
+        add_pair = lambda a, b: add_to(a, b) if products.exact else (a[0] + b[0], a[1])  # noqa: E731
 
         def add(total: Sum, x: Array, w: Hard) -> Sum:
             sums, scatter = total
@@ -100,11 +101,6 @@ def hard_moments(x: Shaped[Array, "n d"], w: Hard, *, full: bool, pooled: bool) 
         return about_mean(count, centre, rounded(sums), scatter)
 
     return moments_by(read, x, w, full)
-
-
-def _add_plainly(total: Pair, more: Pair) -> Pair:
-    """The sum without its rounding error."""
-    return total[0] + more[0], total[1]
 
 
 def tiled_moments(x: Shaped[Array, "n d"], w: Hard) -> Moments:

@@ -153,7 +153,7 @@ class Moments(ShowsNumbers):
     def is_pooled(self) -> bool:
         """Whether several classes have one scatter."""
         classes = self.mean.shape[-2:-1]  # empty for the moments of one class
-        return self.diagonal.shape[-2:-1] != classes
+        return self.scatter.shape[: self.mean.ndim][-2:-1] != classes
 
     def class_axes(self) -> Moments:
         """The class axis of each array in its place, counted from the end."""
@@ -331,6 +331,7 @@ def about_mean(
     raw = Moments.quick(count, centre, scatter[0])
     drift, empty = divide(remainder, raw.per_feature(count)), raw.per_feature(count) == 0
     if raw.rounding is None:
+        drift = xp.where(xp.isfinite(drift), drift, xp.nan)  # an infinite cell is invalid, too
         mean = xp.where(empty, 0, centre + drift)
         return Moments.quick(count, mean, scatter[0] - raw.outer(count, drift))
     mean, rest = add_to(single(centre), drift)

@@ -178,6 +178,24 @@ def test_units_whose_squares_float32_cannot_hold(clf, unit):
         gcf.validate(clf, x, y)
         return
     assert predicted == [-1] * 4
-    with pytest.raises(ValueError, match=r"squares of features \[0\] are too small for float32"):
+    with pytest.raises(ValueError, match=r"features \[0\] are too small or too large for float32"):
         gcf.validate(clf, x, y)
-    assert gcf.diagnose(clf, x, y).conditional.vanishing.all()
+    assert gcf.diagnose(clf, x, y).conditional.out_of_range.all()
+
+
+@pytest.mark.parametrize(
+    ("origin", "power"), [(0.0, 62), (0.0, 64), (0.0, 122), (1e6, 46), (1e6, 62)]
+)
+@pytest.mark.parametrize("model", GAUSSIANS, ids=str)
+def test_squares_that_overflow_change_nothing_or_are_nan(model, origin, power, dtype):
+    """Also where variances can be held, and only the square of a mean, or a sum, cannot."""
+    x, y = model.example(dtype)
+    x[..., 0] += dtype.type(origin)
+    expected = np.exp(gcf.log_posterior(gcf.fit(model.classifier, x, y), x))
+    s = dtype.type(2.0 ** (power if dtype == np.float32 else 8 * power))
+    found = np.exp(gcf.log_posterior(gcf.fit(model.classifier, s * x, y), s * x))
+    if np.isnan(found).all():
+        with pytest.raises(ValueError, match="are too small or too large"):
+            gcf.validate(model.classifier, s * x, y)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)

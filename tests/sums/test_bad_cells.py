@@ -13,10 +13,10 @@ MODELS = {"nb": gcf.gaussian_nb(K), "qda": gcf.qda(K), "lda": gcf.lda(K)}
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("n", [31, 2053])
 @pytest.mark.parametrize("name", MODELS)
-def test_only_its_feature_is_nan(name, n, bad):
+def test_only_its_feature_is_nan(name, n, bad, dtype):
     """With few rows, sums are products, in which every cell meets every class."""
     rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(n, 2)).astype(np.float32), np.arange(n) % K
+    x, y = rng.normal(size=(n, 2)).astype(dtype), np.arange(n) % K
     x[7, 1] = bad
     x[11], y[11] = bad, -1  # a row without a class has no effect
     found = jax.jit(lambda x, y: gcf.stats(MODELS[name], x, y))(x, y).conditional

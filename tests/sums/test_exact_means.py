@@ -8,6 +8,7 @@ import genclf as gcf
 
 K, D = 11, 33
 MODELS = {"nb": gcf.gaussian_nb(K), "qda": gcf.qda(K), "lda": gcf.lda(K)}
+MODELS["nb, missing cells"] = gcf.gaussian_nb(K, missing="marginalize")
 
 
 @pytest.mark.parametrize("n", [2047, 2048])

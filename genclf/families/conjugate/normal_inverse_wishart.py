@@ -146,7 +146,7 @@ class NormalInverseWishart(Prior):
         known = (stats.count.sum() > 0) | (self.mean is not None and self.scale is not None)
         valid = known & (kappa > 0).all() & (dof > p - 1).all()
         if self.scale is None:
-            valid = valid & ~size.vanishing.any()
+            valid = valid & ~(size.vanishing | size.overflowing).any()
         else:
             valid = valid & _is_definite(scale)
         return NormalInverseWishartDistribution(

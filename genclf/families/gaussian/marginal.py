@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ class Completion(Completed):
                 more = einsum("ijn,kn->kij", self.covariance[0], rows)
             else:
                 more = einsum("kijn,kn->kij", self.covariance, rows)
-            found = Moments(found.count, found.mean, found.scatter + more)
+            found = replace(found, scatter=found.scatter + more)
             return found.pool_classes() if pooled else found
 
         present = (rows != 0).any(0)[:, None]
