@@ -125,7 +125,6 @@ if jax.__version_info__ < (0, 11):  # later versions reject it
 _OPTIONS = None, *({"xla_backend_optimization_level": level} | _FASTER for level in (1, 0))
 
 _config: Any = jax.config
-_zero = jax.jit(lambda: 0)
 _outside: list[Any] = []  # the last state of JAX that was found to be outside traced code
 
 
@@ -138,7 +137,7 @@ def _at_once(leaves: list[Any]) -> bool:
     # In traced code, too, all arguments may be concrete: arrays that the code closes over.
     state = trace_state()
     if state not in _outside:
-        if isinstance(_zero(), Tracer):
+        if isinstance(jax.device_put(0), Tracer):  # it compiles nothing
             return False
         _outside[:] = [state]  # to compare states takes a hundredth of the time of a call
     return True

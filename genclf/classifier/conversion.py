@@ -34,7 +34,7 @@ def one_array(value: object, name: str) -> Array:
 
 def host_arrays(x: PyTree, name: str) -> PyTree:
     """Convert x to NumPy arrays of dtypes that JAX has; arrays that have one are not copied."""
-    return _converted(x, name, _host_array)
+    return _converted(x, name, lambda given, name: in_range(host_numbers(given, name), name))
 
 
 def maybe_sparse(x: PyTree, name: str) -> PyTree:
@@ -87,10 +87,6 @@ def _array(given: object, name: str) -> Array:
     _fill(own, found)
     with jax.ensure_compile_time_eval():
         return jax.device_put(own, may_alias=True)
-
-
-def _host_array(given: object, name: str) -> np.ndarray:
-    return in_range(host_numbers(given, name), name)
 
 
 def _fill(own: np.ndarray, given: np.ndarray) -> None:

@@ -35,13 +35,13 @@ def initial_weights(
         num_clusters: J.
         init: "k-means++" or "random".
     """
+    known = jax.nn.one_hot(label, num_clusters, dtype=weight.dtype)
     if init == "random":
         shares = jax.random.exponential(key, (*label.shape, num_clusters), weight.dtype)
         shares = shares / shares.sum(1, keepdims=True)
     else:
-        nearest = _nearest_seed(key, distance, x, label, weight, num_clusters)
+        nearest = _nearest_seed(key, distance, x, label, weight, known * weight[:, None])
         shares = jax.nn.one_hot(nearest, num_clusters, dtype=weight.dtype)
-    known = jax.nn.one_hot(label, num_clusters, dtype=weight.dtype)
     return jnp.where(label[:, None] < 0, shares, known)
 
 
@@ -62,14 +62,13 @@ def _nearest_seed(
     x: PyTree,
     label: Int[Array, "n"],
     weight: Float[Array, "n"],
-    num_clusters: int,
+    known: Float[Array, "n J"],
 ) -> Int[Array, "n"]:
     """The index of the seed nearest to each row; seeds are drawn one after the other.
 
     The seed of a cluster without known rows is drawn with probability proportional to the
     distance from the earlier seeds: Arthur & Vassilvitskii (2007), "k-means++".
     """
-    known = jax.nn.one_hot(label, num_clusters, dtype=weight.dtype) * weight[:, None]
     is_known = known.sum(0) > 0
     latent = jnp.where(label < 0, weight, 0)
     order = jnp.argsort(~is_known, stable=True).astype(label.dtype)
@@ -87,4 +86,4 @@ def _nearest_seed(
         return jnp.where(closer, found, closest), jnp.where(closer, k, nearest)
 
     start = jnp.full_like(weight, jnp.inf), jnp.zeros_like(label)
-    return loops.fori_loop(0, num_clusters, next_seed, start)[1]
+    return loops.fori_loop(0, known.shape[1], next_seed, start)[1]

@@ -80,7 +80,10 @@ def leave_one_out(
     clf = to_model(clf)
     folds = np.arange(len(y), dtype=np.int32)
     data = data_of(x, y, splits_of(folds, None, y, weights), weights)
-    if (closed_form := _closed_form(clf, x, y)) is not None:
+    closed_form: ClosedForm | None = without_each if has_downdates(clf, y) else None
+    if closed_form is None and can_leave_out_words(clf, x, y):
+        closed_form = without_each_document
+    if closed_form is not None:
         found, exact = _by_closed_form(closed_form, clf, data)
         again = np.flatnonzero(~np.asarray(exact))
         if len(again) > len(y) ** 0.5:
@@ -92,13 +95,6 @@ def leave_one_out(
     else:
         found, _ = posteriors_of_folds(clf, data)
     return CrossValidation(found, folds, None)
-
-
-def _closed_form(clf: Model, x: PyTree, y: Array) -> ClosedForm | None:
-    """A function that leaves out each row at the cost of a single fit; None if there is none."""
-    if has_downdates(clf, y):
-        return without_each
-    return without_each_document if can_leave_out_words(clf, x, y) else None
 
 
 @partial(compiled, static_argnums=0)

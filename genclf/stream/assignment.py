@@ -122,8 +122,12 @@ class Assignment:
                     f"column {name!r} holds strings, but the model reads it as {kind}: "
                     f'drop it by kinds={{{name!r}: "drop"}}'
                 )
-            if given is not None or column.kind == "text" or column.width > 1:
+            if given is not None or column.kind == "text":
                 raise ValueError(f"column {name!r} is {column.kind}, but its part reads {kind}")
+            if cells.type == LISTS and kind != "count":
+                raise ValueError(
+                    f"column {name!r} holds {LISTS}, but its part reads {kind}: split the column"
+                )
             column = reading.single(name, cells, kind)
         return replace(column, part=part, exponent=0)
 
@@ -151,8 +155,8 @@ def _implied(name: str, cells: Cells) -> Kind:
         return "categorical"
     if cells.type != STRINGS:
         raise ValueError(
-            f"column {name!r} has the type {cells.type}, expected numbers, strings or truth "
-            f'values: convert it, or drop it by kinds={{{name!r}: "drop"}}'
+            f"column {name!r} has the type {cells.type}, expected numbers, {LISTS}, strings or "
+            f'truth values: convert it, or drop it by kinds={{{name!r}: "drop"}}'
         )
     known = [text for text in cells.texts() if text]
     is_text = not cells.is_category and looks_like_text(known, len(set(known)), len(cells))

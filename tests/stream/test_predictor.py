@@ -156,6 +156,19 @@ def test_lists_of_any_type_are_the_same_rows():
         np.testing.assert_array_equal(served.predict_proba({"x": cells}), expected)
 
 
+def test_lists_hold_numbers_or_counts():
+    counts, y = RNG.poisson(2, size=(N, 3)), np.arange(N) % 2
+    given = {"x": counts, "y": y}
+    words, codes, bits = gcf.multinomial_nb(2), gcf.categorical_nb(2, 9), gcf.bernoulli_nb(2)
+    params = gcf.fit(words, counts, y)
+    found = Predictor.of(params, gcf.Schema.of(words, given, label="y")).predict_proba(given)
+    np.testing.assert_allclose(found, np.exp(gcf.log_posterior(params, counts)), atol=1e-6)
+    with pytest.raises(ValueError, match="lists of numbers, but its part reads categorical: split"):
+        gcf.Schema.of(codes, given, label="y")
+    with pytest.raises(ValueError, match=r"item: bool.* expected numbers, lists of numbers, str"):
+        gcf.Schema.of(bits, given | {"x": counts > 1}, label="y")
+
+
 def test_rows_that_are_a_list_are_an_error_that_says_how_to_turn_them():
     params, schema, x = of_lists()
     rows = [{"x": own} for own in x.tolist()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,6 @@ from genclf.sums.statistics import Moments, divide
 from genclf.sums.tiles import class_tiles
 from genclf.sums.units import moments_in_units
 
-T = TypeVar("T")
 _TILE = 512  # maximum rows of a tile
 
 
@@ -160,10 +159,6 @@ _BANDWIDTH = replace(
 )
 
 
-def _rule_or_number(bandwidth: str | T) -> _Rule | T:
-    return _Rule(bandwidth) if isinstance(bandwidth, str) else bandwidth
-
-
 @of_classes.register
 def _(given: KernelDensityParams, index: Int[np.ndarray, "_"]) -> KernelDensityParams:
     # Examples of other classes stay, with weight 0.
@@ -236,7 +231,9 @@ class KernelDensity(MayMiss, Family):
 
     domains: ClassVar = {"bandwidth": _BANDWIDTH, "leave_one_out": FLAG, "missing": MISSING}
 
-    bandwidth: Scalar | str = field(default="scott", converter=_rule_or_number)
+    bandwidth: Scalar | str = field(
+        default="scott", converter=lambda b: _Rule(b) if isinstance(b, str) else b
+    )
     leave_one_out: bool = static(default=False)
     missing: Missing = static(default="error")
 
