@@ -60,9 +60,7 @@ def many(
     clf = gcf.SoftmaxRegression(num_classes, l2=l2)
     xs, ys = jnp.asarray(x), jnp.asarray(y)
     vmapped = jax.jit(lambda xs, ys: jax.vmap(gcf.fit, (None, 0, 0))(clf, xs, ys))
-    chunked = jax.jit(
-        lambda xs, ys: jax.lax.map(lambda data: gcf.fit(clf, *data), (xs, ys), batch_size=100)
-    )
+    by_cores = lambda xs, ys: gcf.fit_many(clf, (xs, ys))  # noqa: E731
     forms = jax.vmap(gcf.linear_form)(vmapped(xs, ys))
     norm = max(
         gradient_norm(x[i], y[i], forms[0][i], forms[1][i], l2) for i in range(min(20, looped))
@@ -74,6 +72,6 @@ def many(
             peer.fit(one_x, one_y)
 
     theirs = seconds(loop, repeats=3) * num_sets / looped
-    for how, call in (("vmap", vmapped), ("lax.map, batch_size=100", chunked)):
+    for how, call in (("vmap", vmapped), ("fit_many", by_cores)):
         case = f"{num_sets:,} x softmax fit, {how}, gradient {norm:.0e} (peer {peer_norm:.0e})"
         yield case, seconds(partial(call, xs, ys)), theirs, 50
