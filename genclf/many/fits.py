@@ -158,7 +158,7 @@ def predict_many(
     if isinstance(x, list | tuple):
         return _predict_each(params, x, count, batch_size)
     x = as_arrays(x, "x")
-    if {(a.shape[0], a.ndim) for a in jax.tree.leaves(x)} != {(count, 3)}:
+    if {(a.shape[:1], a.ndim) for a in jax.tree.leaves(x)} != {((count,), 3)}:
         raise ValueError(
             f"x has shape {jax.tree.map(np.shape, x)}, expected ({count}, n, d): rows for each of "
             f"the {count} fits"

@@ -107,6 +107,7 @@ def test_chunks_are_put_together_and_one_bad_member_changes_no_other():
     [
         (lambda x: x[:, :, :2], r"x has shape \(5, 19, 2\), expected \(..., 3\)"),
         (lambda x: x[:, 0], r"x has shape \(5, 3\), expected \(5, n, d\)"),
+        (lambda x: x[0, 0, 0], r"x has shape \(\), expected \(5, n, d\)"),
         (lambda x: x[:4], r"x has shape \(4, 19, 3\), expected \(5, n, d\)"),
         (lambda x: [*x[:4], x[4][:, :2]], r"x\[4\] has shape \(19, 2\), expected \(..., 3\)"),
         (lambda x: list(x[:, 0]), r"x\[0\] has shape \(3,\), expected \(n, d\)"),
