@@ -35,7 +35,7 @@ def _check_squares(found: GaussianDiagnosis, prefix: str) -> None:
         double = ", or use float64" if dtype == np.float32 else ""
         raise ValueError(
             f"{prefix}the squares of features {features} are too small or too large for {dtype}: "
-            f"use other units{double}"
+            f"use other units{double}, and weights of about 1"
         )
 
 

@@ -38,11 +38,12 @@ class Magnitudes:
         square = xp.where(within > rounding_of(self.square), self.square, nearest)
         self.typical = xp.where(within > rounding_of(square), within, self.total)
         # Compare in units of x, since small squares underflow.
-        eps = xp.finfo(n.dtype).eps
-        self.no_spread = xp.sqrt(self.total) <= eps * xp.sqrt(self.square)
         info = xp.finfo(n.dtype)
+        self.no_spread = xp.sqrt(self.total) <= info.eps * xp.sqrt(self.square)
         some = (stats.mean != 0).any(0) | (self.total != 0)
-        self.vanishing = some & (self.square < info.tiny / info.eps)
+        # Small weights may have made products with squares vanish.
+        sums = xp.where(n < 1, n * xp.maximum(self.total, info.eps**2 * self.square), self.square)
+        self.vanishing = some & (xp.minimum(sums, self.square) < info.tiny / info.eps)
         of_empty = square[None]
         self.square_of_class = of_empty if stats.is_pooled else xp.where(count == 0, of_empty, own)
         is_finite = xp.isfinite(self.square) & xp.isfinite(self.square_of_class).all(0)

@@ -199,3 +199,22 @@ def test_squares_that_overflow_change_nothing_or_are_nan(model, origin, power, d
             gcf.validate(model.classifier, s * x, y)
     else:
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e-8, 1e-15])
+@pytest.mark.parametrize("weight", [1e-18, 1e-26, 1e-28, 1e-29, 1e-30, 1e-31, 1e-37])
+@pytest.mark.parametrize(
+    "clf", [gcf.lda(K), gcf.qda(K), gcf.gaussian_nb(K)], ids=["lda", "qda", "nb"]
+)
+def test_equal_weights_change_nothing_or_it_is_nan(clf, weight, scale):
+    """Also where their products with squares underflow."""
+    x, y = example()
+    x[:, 1] *= np.float32(scale)
+    expected = np.exp(gcf.log_posterior(gcf.fit(clf, x, y), x))
+    w = np.full(len(y), weight, np.float32)
+    found = np.exp(gcf.log_posterior(gcf.fit(clf, x, y, w), x))
+    if np.isnan(found).all():
+        with pytest.raises(ValueError, match="and weights of about 1"):
+            gcf.validate(clf, x, y, w)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
