@@ -50,7 +50,7 @@ def least_squares(
     pi = pi / pi.sum()
     # Where rounding hides which numbers are 0, the interior point is the better one.
     value = lambda pi: (pi * (0.5 * matmul(h, pi) - g)).sum()  # noqa: E731
-    better = value(end.pi) < value(pi)
+    better = allowed & (value(end.pi) < value(pi))
     return pi + lax.stop_gradient(jnp.where(better, end.pi - pi, 0))
 
 
