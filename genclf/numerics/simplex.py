@@ -39,18 +39,18 @@ def least_squares(
     h, g = h / size, g / size
     # Without a column the slope is above that of all others, whatever π.
     g = jnp.where(allowed, g, -4 - jnp.abs(g).max())
-    h = h + float(jnp.finfo(h.dtype).eps) * jnp.eye(len(h), dtype=h.dtype)
+    eps = float(jnp.finfo(h.dtype).eps)
+    h = h + eps * jnp.eye(len(h), dtype=h.dtype)
     end = _interior(lax.stop_gradient(h), lax.stop_gradient(g))
     free = (end.pi >= end.z) & allowed
     both = free[:, None] & free[None]
     inside = jnp.where(both, h, jnp.eye(len(h), dtype=h.dtype))
-    ones = free.astype(h.dtype)
-    u, w = jnp.linalg.solve(inside, jnp.stack([jnp.where(free, g, 0), ones], 1)).T
+    u, w = jnp.linalg.solve(inside, jnp.stack([jnp.where(free, g, 0), free.astype(h.dtype)], 1)).T
     pi = jnp.where(free, jnp.maximum(u + w * ((1 - u.sum()) / w.sum()), 0), 0)
     pi = pi / pi.sum()
-    # Where rounding hides which numbers are 0, the interior point is the better one.
+    # Where rounding hides which numbers are 0, the interior point is better, by more than rounding.
     value = lambda pi: (pi * (0.5 * matmul(h, pi) - g)).sum()  # noqa: E731
-    better = allowed & (value(end.pi) < value(pi))
+    better = allowed & (value(end.pi) < value(pi) - len(g) * eps)
     return pi + lax.stop_gradient(jnp.where(better, end.pi - pi, 0))
 
 
