@@ -141,13 +141,13 @@ def assert_small_batches(f, *args):
 @pytest.mark.slow("product")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_no_batch_of_matrices_waits_for_the_thread_pool(model):
-
     def fit_and_score(x, y):
         params = gcf.fit(model.classifier, x, y)
         return gcf.log_posterior(params, x)
 
     example = jax.tree.map(jnp.asarray, model.example("float64", n=31))
     calls = assert_small_batches(fit_and_score, *example)
+    assert all(shape.split("x")[-1] == shape.split("x")[-2] for _, shape in calls)
     assert calls or not isinstance(model.family, gcf.Gaussian) or model.family.covariance != "full"
 
 
